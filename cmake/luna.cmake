@@ -1,0 +1,56 @@
+# Targets of ours. One library per directory; its DEPS are the architecture, and tests/architecture
+# refuses an include that is not among them.
+
+# luna_library(NAME kv DEPS base ... LINK PCRE2 ...)
+#   Target luna_<name> from the .cc files of the current directory.
+#   DEPS: other luna libraries by short name; LINK: libraries from outside.
+function(luna_library)
+  cmake_parse_arguments(ARG "" "NAME" "DEPS;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "_main\\.cc$")
+  set(target luna_${ARG_NAME})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE luna_warnings)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  list(TRANSFORM ARG_DEPS PREPEND luna_)
+  target_include_directories(${target} ${scope} "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} ${scope} ${ARG_DEPS} ${ARG_LINK})
+endfunction()
+
+# luna_binary(NAME luna-server SOURCES main.cc DEPS server ... LINK ...)
+function(luna_binary)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS;LINK" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPS PREPEND luna_)
+  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${ARG_NAME} PRIVATE luna_warnings ${ARG_DEPS} ${ARG_LINK})
+  install(TARGETS ${ARG_NAME})
+endfunction()
+
+# luna_test(NAME kv DEPS kv ... [SOURCES ...])
+#   Target luna_<name>_test from the *_test.cc files of the current directory, registered test by
+#   test with CTest. Tests run in the source root, so that they find models/ and golden files.
+function(luna_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "DEPS;LINK;SOURCES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  endif()
+  if(NOT ARG_SOURCES)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 600)
+  endif()
+  set(target luna_${ARG_NAME}_test)
+  add_executable(${target} ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPS PREPEND luna_)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE luna_warnings ${ARG_DEPS} ${ARG_LINK} GTest::gmock_main)
+  gtest_discover_tests(${target} TEST_PREFIX "${ARG_NAME}." WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+                       DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,75 @@
+// The seam between the engine and whatever computes: the CPU, a GPU, a fake in tests.
+#ifndef LUNA_CORE_BACKEND_BACKEND_H_
+#define LUNA_CORE_BACKEND_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "core/base/ids.h"
+#include "core/batch/batch.h"
+#include "core/kv/layout.h"
+#include "core/model/model.h"
+
+namespace luna::backend {
+
+struct BackendInfo {
+  std::string name;      // "reference", "cpu"
+  std::string numerics;  // weights format, KV dtype, code path: what a session's words depend on
+  int vocab_size = 0;
+  int context_length = 0;      // tokens; the model's
+  int64_t weights_bytes = 0;   // as the backend holds them
+};
+
+struct BlockCopy {
+  BlockId from;
+  BlockId to;
+};
+
+// Owns the KV bytes and the weights in its own form; knows nothing of sessions or requests. All calls
+// come from the engine thread; workers are private inside. A step's result for one sequence depends on
+// that sequence's tokens and blocks alone: not on the other rows, on how its prompt was cut into
+// chunks, or on the number of threads.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const BackendInfo& info() const = 0;
+
+  // Bytes of keys and values, per token and layer, in this backend's KV dtype; layouts are made of it.
+  virtual int64_t token_layer_bytes() const = 0;
+
+  // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step.
+  // RESOURCE_EXHAUSTED with both byte counts if memory does not suffice.
+  virtual absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) = 0;
+
+  // How many steps may be launched and not yet collected.
+  virtual int depth() const { return 1; }
+
+  // Starts one step. `batch` and all it borrows stay untouched until the step was collected. A status
+  // means the step did not run and changed nothing that a sequence may rely on.
+  virtual absl::Status Launch(const batch::Batch& batch) = 0;
+
+  // Waits for the oldest launched step. `result` is reused. A row that failed alone has its own status.
+  virtual absl::Status Collect(batch::StepResult& result) = 0;
+
+  // Copies whole blocks, before the next launched step reads them. Blocks are within the pool.
+  virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
+};
+
+struct BackendOptions {
+  int num_threads = 0;        // 0: the cores this process may use
+  int max_batch_tokens = 512; // the largest step it will be given
+};
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(std::shared_ptr<const model::Model> model,
+                                                              const BackendOptions& options);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const model::Model> model,
+                                                        const BackendOptions& options);
+
+}  // namespace luna::backend
+
+#endif  // LUNA_CORE_BACKEND_BACKEND_H_
