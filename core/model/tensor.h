@@ -24,7 +24,8 @@ int BlockValues(DType dtype);
 int BlockBytes(DType dtype);
 
 // A matrix [rows, cols] row-major, or a vector [cols] with rows == 1. Each row is contiguous and, for
-// block formats, a whole number of blocks. A view: valid as long as the Model that handed it out.
+// block formats, a whole number of blocks. `data` is aligned for its element (4 bytes for F32, 2 for the
+// rest). A view: valid as long as the Model that handed it out.
 struct Tensor {
   DType dtype = DType::kF32;
   int64_t rows = 0;
