@@ -1,4 +1,5 @@
-// Sampling parameters of which only some are said: a request's over its session's over the defaults.
+// Sampling parameters of which only some are said: a request's over its session's over the
+// defaults.
 #ifndef LUNA_CORE_SAMPLE_OVERRIDES_H_
 #define LUNA_CORE_SAMPLE_OVERRIDES_H_
 
@@ -23,7 +24,8 @@ struct SamplingOverrides {
   std::optional<uint64_t> seed;
 };
 
-// What `over` says, else what `base` says. Limits hold field by field, so two valid ones stay valid.
+// What `over` says, else what `base` says. Limits hold field by field, so two valid ones stay
+// valid.
 SamplingOverrides Merge(const SamplingOverrides& over, const SamplingOverrides& base);
 
 // The defaults with what `overrides` says; `seed` is not part of it.

@@ -84,8 +84,8 @@ absl::Status Validate(const StopParams& params, int vocab_size) {
     return Refuse("min_tokens", absl::StrCat(params.min_tokens, " is below 0"));
   }
   if (params.max_tokens >= 0 && params.min_tokens > params.max_tokens) {
-    return Refuse("min_tokens", absl::StrCat(params.min_tokens, " is above max_tokens, ",
-                                             params.max_tokens));
+    return Refuse("min_tokens",
+                  absl::StrCat(params.min_tokens, " is above max_tokens, ", params.max_tokens));
   }
   LUNA_RETURN_IF_ERROR(CheckStopStrings(params.stop));
   LUNA_RETURN_IF_ERROR(CheckCount("stop_ids", params.stop_ids.size(), kMaxStopIds));

@@ -29,10 +29,10 @@ struct SamplingParams {
 };
 
 struct StopParams {
-  int64_t max_tokens = -1;          // -1: all that is left
-  int64_t min_tokens = 0;           // end tokens and stop ids are masked before; stop strings wait
-  std::vector<std::string> stop;    // at most 16, 1 to 256 bytes each; matched in generated text only
-  std::vector<TokenId> stop_ids;    // at most 64
+  int64_t max_tokens = -1;        // -1: all that is left
+  int64_t min_tokens = 0;         // end tokens and stop ids are masked before; stop strings wait
+  std::vector<std::string> stop;  // at most 16, 1 to 256 bytes each; matched in generated text only
+  std::vector<TokenId> stop_ids;  // at most 64
   bool ignore_eos = false;
 };
 
