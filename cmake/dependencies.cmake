@@ -13,4 +13,6 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 if(LUNA_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+  # Debian's own Python, whose packages (python3-grpcio, python3-protobuf) the tests use.
+  find_program(LUNA_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 endif()

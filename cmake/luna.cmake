@@ -1,6 +1,30 @@
 # Targets of ours. One library per directory; its DEPS are the architecture, and tests/architecture
 # refuses an include that is not among them.
 
+# Adds one JSON object to the list that luna_write_architecture() writes.
+function(luna_note_target kind name deps sources)
+  file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  string(JOIN "\", \"" deps ${deps})
+  string(JOIN "\", \"" sources ${sources})
+  set(deps_json "[]")
+  set(sources_json "[]")
+  if(deps)
+    set(deps_json "[\"${deps}\"]")
+  endif()
+  if(sources)
+    set(sources_json "[\"${sources}\"]")
+  endif()
+  set_property(GLOBAL APPEND_STRING PROPERTY LUNA_TARGETS
+    "  {\"kind\": \"${kind}\", \"name\": \"${name}\", \"directory\": \"${directory}\", \"deps\": ${deps_json}, \"sources\": ${sources_json}},\n")
+endfunction()
+
+# Writes what was noted as <build>/architecture.json. Called once, after the last directory.
+function(luna_write_architecture)
+  get_property(targets GLOBAL PROPERTY LUNA_TARGETS)
+  string(REGEX REPLACE ",\n$" "\n" targets "${targets}")
+  file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/architecture.json" CONTENT "[\n${targets}]\n")
+endfunction()
+
 # luna_library(NAME kv DEPS base ... LINK PCRE2 ...)
 #   Target luna_<name> from the .cc files of the current directory.
 #   DEPS: other luna libraries by short name; LINK: libraries from outside.
@@ -17,6 +41,7 @@ function(luna_library)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
+  luna_note_target(library ${ARG_NAME} "${ARG_DEPS}" "")
   list(TRANSFORM ARG_DEPS PREPEND luna_)
   target_include_directories(${target} ${scope} "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${target} ${scope} ${ARG_DEPS} ${ARG_LINK})
@@ -25,7 +50,11 @@ endfunction()
 # luna_binary(NAME luna-server SOURCES main.cc DEPS server ... LINK ...)
 function(luna_binary)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS;LINK" ${ARGN})
+  if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SOURCES}")
+    return()  # TODO(infra): drop once both mains exist
+  endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES})
+  luna_note_target(binary ${ARG_NAME} "${ARG_DEPS}" "${ARG_SOURCES}")
   list(TRANSFORM ARG_DEPS PREPEND luna_)
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${ARG_NAME} PRIVATE luna_warnings ${ARG_DEPS} ${ARG_LINK})
@@ -35,6 +64,7 @@ endfunction()
 # luna_test(NAME kv DEPS kv ... [SOURCES ...])
 #   Target luna_<name>_test from the *_test.cc files of the current directory, registered test by
 #   test with CTest. Tests run in the source root, so that they find models/ and golden files.
+#   Tests of a directory of core/ carry the label core, and luna_core_tests builds those alone.
 function(luna_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "DEPS;LINK;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -51,6 +81,12 @@ function(luna_test)
   list(TRANSFORM ARG_DEPS PREPEND luna_)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE luna_warnings ${ARG_DEPS} ${ARG_LINK} GTest::gmock_main)
+  file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
+  set(label house)
+  if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/core/${directory}")
+    set(label core)
+    add_dependencies(luna_core_tests ${target})
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX "${ARG_NAME}." WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-                       DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+                       DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
 endfunction()
