@@ -6,6 +6,7 @@
 
 #include "core/base/ids.h"
 #include "core/text/tokenizer.h"
+#include "core/text/utf8.h"
 
 namespace luna::text {
 
@@ -23,7 +24,7 @@ class IncrementalDetokenizer {
 
  private:
   const Tokenizer* tokenizer_;
-  std::string pending_;  // at most 3 bytes of an incomplete character
+  Utf8Repairer repairer_;
 };
 
 }  // namespace luna::text

@@ -26,6 +26,14 @@ enum class TokenType : uint8_t {
   kByte,         // SentencePiece byte fallback, spelled <0xNN>
 };
 
+// Where add_space_prefix puts its space. A segment is the text between two added tokens.
+enum class SpacePrefixRule {
+  kEverySegment,     // whatever it begins with: SentencePiece, tokenizer.json's Prepend
+  kMetaspaceFirst,   // tokenizer.json's Metaspace "first": only in front of the text, unless a space is
+                     // there already
+  kMetaspaceAlways,  // Metaspace "always": the same for every segment
+};
+
 struct TokenizerData {
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
   std::vector<std::string> tokens;  // [vocab_size] spelling in the file's own alphabet
@@ -38,14 +46,17 @@ struct TokenizerData {
   std::string pre_tokenizer = "gpt-2";
   bool normalize_nfc = false;        // Qwen2
   bool ignore_merges = false;        // Llama 3: a whole piece that is a token is that token
-  bool add_space_prefix = false;     // SentencePiece
+  bool add_space_prefix = false;     // SentencePiece; byte-level: tokenizer.json's add_prefix_space
+  SpacePrefixRule space_prefix_rule = SpacePrefixRule::kEverySegment;
   bool remove_extra_whitespaces = false;  // SentencePiece
 
   bool add_bos = false;
   bool add_eos = false;
   std::optional<TokenId> bos;
   std::optional<TokenId> unknown;
-  std::vector<TokenId> end_ids;  // every token that ends an answer, most usual first
+  // Every token that ends an answer, most usual first. Tokenizer::Create adds the control tokens that
+  // are known to do so by their spelling ("<|im_end|>", "<|eot_id|>", ...).
+  std::vector<TokenId> end_ids;
   std::string chat_template;     // Jinja source, empty if the file has none
 };
 
