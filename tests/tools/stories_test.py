@@ -27,6 +27,7 @@ class ParticleTest(unittest.TestCase):
             ("바다", "으로", "바다로"), ("길", "으로", "길로"), ("지우", "아", "지우야"),
             ("한별", "아", "한별아"), ("곰", "이라는", "곰이라는"), ("여우", "이라는", "여우라는"),
             ("사슴", "이었", "사슴이었"), ("생쥐", "이었", "생쥐였"), ("봄", "이야", "봄이야"),
+            ("서우", "이라", "서우라"), ("봄", "이라면", "봄이라면"),
         ]
         for word, particle, expected in cases:
             self.assertEqual(korean.attach(word, particle), expected)
@@ -130,6 +131,7 @@ class StoriesTest(unittest.TestCase):
                 for consonant, vowel in wrong.items():
                     bad = vowel if final else consonant
                     self.assertFalse(re.search(rf"{name}{bad}[ .,]", story.text), story.text)
+            self.assertNotRegex(story.text, "이이라|[가-힣]우이라")
 
     def test_one_style_in_a_korean_story(self):
         formal = informal = 0
