@@ -1,0 +1,186 @@
+"""Trains a GPT-2-architecture story model and writes it as a Hugging Face directory.
+
+    python tools/train_gpt.py --size tiny --out models/luna-tiny
+    python tools/train_gpt.py --size luna --out models/luna
+
+`tiny` takes well under an hour on two CPU cores; `luna` (8 layers x 512) wants many hours there, or
+a GPU. The data comes from the story grammar in tools/stories, so nothing is downloaded.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import time
+
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+import transformers
+
+import stories
+from muon import Muon
+from parallel_step import ParallelStep
+from story_data import PackedStories
+from train_tokenizer import END_TOKEN, save_tokenizer, train_tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    layers: int
+    width: int
+    heads: int
+    vocab: int
+    context: int
+    steps: int
+    rows: int  # per step, each `context` tokens
+    lr: float
+
+
+SIZES = {
+    "tiny": Size(layers=4, width=192, heads=6, vocab=2048, context=512, steps=3600, rows=8,
+                 lr=4e-3),
+    "luna": Size(layers=8, width=512, heads=8, vocab=4096, context=512, steps=6000, rows=32,
+                 lr=2e-3),
+}
+
+
+def make_model(size: Size, end_id: int) -> transformers.GPT2LMHeadModel:
+    config = transformers.GPT2Config(
+        vocab_size=size.vocab, n_positions=size.context, n_embd=size.width, n_layer=size.layers,
+        n_head=size.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        # The same function as gelu_new in one kernel; saved under its usual name.
+        activation_function="gelu_pytorch_tanh",
+        bos_token_id=end_id, eos_token_id=end_id, tie_word_embeddings=True)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def make_optimizers(model, size: Size) -> list:
+    """Muon for the matrices of the blocks, AdamW for embeddings, biases and norms."""
+    matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and ".h." in n]
+    for name, weight in model.named_parameters():
+        if name.endswith("c_attn.weight"):
+            weight.fused = 3
+    embeddings = [model.transformer.wte.weight, model.transformer.wpe.weight]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    adam = torch.optim.AdamW(
+        [{"params": embeddings, "weight_decay": 0.0}, {"params": vectors, "weight_decay": 0.0}],
+        lr=size.lr, betas=(0.9, 0.95))
+    optimizers = [Muon(matrices, lr=size.lr, weight_decay=0.1), adam]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+    return optimizers
+
+
+def rate(done: float) -> float:
+    """Share of the peak learning rate after the share `done` of the training: warm-up, cosine."""
+    warm = 0.02
+    if done < warm:
+        return done / warm
+    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (done - warm) / (1 - warm)))
+
+
+def loss_of(model, ids: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of the next token; ids [rows, context + 1]."""
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=ids.device.type == "cuda"):
+        logits = model(ids[:, :-1], use_cache=False).logits.float()
+    return F.cross_entropy(logits.reshape(-1, logits.size(-1)), ids[:, 1:].reshape(-1))
+
+
+@torch.no_grad()
+def held_out_loss(model, tokenizer, end_id: int, context: int, rows: int) -> float:
+    """Mean loss in nats a token on stories from a seed that training never uses."""
+    data = PackedStories(tokenizer, end_id, context + 1, stories.HELD_OUT_SEED)
+    device = next(model.parameters()).device
+    losses = [loss_of(model, torch.from_numpy(data.batch(8)).to(device)).item()
+              for _ in range(rows // 8)]
+    return sum(losses) / len(losses)
+
+
+def train(model, tokenizer, end_id: int, size: Size, args):
+    """Trains until the steps are done or the time is up; the schedule follows what is ahead."""
+    device = next(model.parameters()).device
+    data = PackedStories(tokenizer, end_id, size.context + 1, args.seed)
+    optimizers = make_optimizers(model, size)
+    workers = ParallelStep(model, loss_of, args.threads if device.type == "cpu" else 1)
+    micro_rows = 2 if device.type == "cpu" else size.rows
+    start = time.time()
+    done, step, mean = 0.0, 0, None
+    while done < 1.0:
+        ids = torch.from_numpy(data.batch(size.rows)).to(device)
+        loss = workers.run(ids, micro_rows)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * rate(done)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        mean = loss if mean is None else 0.95 * mean + 0.05 * loss
+        step += 1
+        seconds = time.time() - start
+        done = max(step / size.steps, seconds / (60 * args.minutes) if args.minutes else 0.0)
+        if step % 25 == 0 or done >= 1.0:
+            tokens = step * size.rows * size.context
+            print(f"step {step} ({100 * done:.0f} %) loss {mean:.4f} {tokens / 1e6:.2f} M tokens "
+                  f"{tokens / seconds:.0f} tokens/s {seconds / 60:.1f} min", flush=True)
+
+
+def save_model(model, directory: pathlib.Path, dtype: torch.dtype):
+    """config.json, generation_config.json and model.safetensors, as transformers writes them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    stored = model.to("cpu", dtype)
+    stored.config.activation_function = "gelu_new"
+    stored.config.architectures = ["GPT2LMHeadModel"]
+    stored.config.dtype = dtype
+    stored.save_pretrained(directory)
+    # save_pretrained may split or name files by its own rules; one plain file is what we promise.
+    weights = {name: tensor.contiguous() for name, tensor in stored.state_dict().items()
+               if name != "lm_head.weight"}
+    safetensors.torch.save_file(weights, directory / "model.safetensors", {"format": "pt"})
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--minutes", type=float, default=0, help="stop after this time; 0: never")
+    parser.add_argument("--steps", type=int, help="instead of the size's own number")
+    parser.add_argument("--seed", type=int, default=1, help="below 1000000: the rest is held out")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float16")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    if args.seed >= stories.HELD_OUT_SEED:
+        parser.error(f"--seed is {args.seed}; seeds from {stories.HELD_OUT_SEED} on are held out")
+    return args
+
+
+def main():
+    args = parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    size = SIZES[args.size]
+    if args.steps:
+        size = dataclasses.replace(size, steps=args.steps)
+    tokenizer = train_tokenizer(size.vocab, num_stories=20000, seed=0)
+    save_tokenizer(tokenizer, args.out, size.context)
+    end_id = tokenizer.token_to_id(END_TOKEN)
+    model = make_model(size, end_id).to(args.device)
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{args.size}: {parameters} parameters, {size.layers} layers x {size.width}", flush=True)
+    start = time.time()
+    train(model, tokenizer, end_id, size, args)
+    minutes = (time.time() - start) / 60
+    save_model(model, args.out, getattr(torch, args.dtype))
+    # Measured on the weights as stored: they are what is served.
+    loss = held_out_loss(model.float(), tokenizer, end_id, size.context, rows=128)
+    result = {"parameters": parameters, "held_out_loss": round(loss, 4),
+              "minutes": round(minutes, 1), "seed": args.seed}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
