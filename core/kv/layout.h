@@ -30,10 +30,13 @@ struct KvLayout {
   int64_t token_bytes() const { return token_layer_bytes * layers_per_group() * num_groups(); }
   bool windowed() const { return groups.back().window > 0; }
 
-  // Blocks, over all groups, that `num_tokens` computed tokens hold once windows have slid, when
-  // tokens are computed in chunks of at most `chunk_tokens` (a chunk's blocks are all held while it
-  // runs).
+  // Blocks, over all groups, that suffice to compute `num_tokens` tokens in chunks of at most
+  // `chunk_tokens`, wherever the chunks begin: a chunk's blocks and those its first token sees are all
+  // held while it runs, what windows have left behind is not. Never falls as `num_tokens` grows.
   int64_t BlocksForTokens(int64_t num_tokens, int64_t chunk_tokens) const;
+
+  // The most tokens, up to `limit`, that `num_blocks` blocks can compute one by one.
+  int64_t TokensInBlocks(int64_t num_blocks, int64_t limit) const;
 };
 
 // `windows` [num_layers], 0 for a layer that attends to everything.

@@ -1,0 +1,50 @@
+// One session's own part of the server's block pool.
+#ifndef LUNA_CORE_KV_SESSION_POOL_H_
+#define LUNA_CORE_KV_SESSION_POOL_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/base/ids.h"
+#include "core/kv/block_pool.h"
+
+namespace luna::kv {
+
+// The only way a sequence gets a block, and `GiveBack` is the only way it goes. Counts the blocks it
+// holds in full, shared ones too; holds at most its quota (more only after the quota was lowered: until
+// its owner shrinks). Borrows the server's pool. Engine thread only.
+class SessionPool {
+ public:
+  SessionPool(BlockPool* pool, int64_t quota_blocks) : pool_(pool), quota_(quota_blocks) {}
+  ~SessionPool();
+  SessionPool(const SessionPool&) = delete;
+  SessionPool& operator=(const SessionPool&) = delete;
+
+  // Unset if the quota is used up or no block is free.
+  std::optional<BlockId> Take();
+  void GiveBack(BlockId id);
+
+  // How many Takes in a row would succeed now.
+  int64_t Takeable() const {
+    return std::max<int64_t>(0, std::min<int64_t>(quota_ - held_, pool_->free_blocks()));
+  }
+
+  int64_t held_blocks() const { return held_; }
+  int64_t peak_blocks() const { return peak_; }
+  int64_t quota_blocks() const { return quota_; }
+  // Blocks that are kept for this session whatever the others need.
+  int64_t reserved_blocks() const { return reserved_; }
+  void set_quota_blocks(int64_t quota_blocks) { quota_ = quota_blocks; }
+
+ private:
+  BlockPool* const pool_;
+  int64_t quota_;
+  int64_t reserved_ = 0;
+  int64_t held_ = 0;
+  int64_t peak_ = 0;
+};
+
+}  // namespace luna::kv
+
+#endif  // LUNA_CORE_KV_SESSION_POOL_H_
