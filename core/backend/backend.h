@@ -42,8 +42,9 @@ class Backend {
   // Bytes of keys and values, per token and layer, in this backend's KV dtype; layouts are made of it.
   virtual int64_t token_layer_bytes() const = 0;
 
-  // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step.
-  // RESOURCE_EXHAUSTED with both byte counts if memory does not suffice.
+  // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step. Memory is
+  // committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if memory does
+  // not suffice.
   virtual absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) = 0;
 
   // How many steps may be launched and not yet collected.
@@ -60,15 +61,12 @@ class Backend {
   virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
 };
 
+// factory/factory.h makes a backend by name.
 struct BackendOptions {
-  int num_threads = 0;        // 0: the cores this process may use
-  int max_batch_tokens = 512; // the largest step it will be given
+  int num_threads = 0;         // 0: the cores this process may use
+  int max_batch_tokens = 512;  // the largest step it will be given
+  std::string code_path;       // empty: the fastest this machine has; tests force one by its name
 };
-
-absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(std::shared_ptr<const model::Model> model,
-                                                              const BackendOptions& options);
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const model::Model> model,
-                                                        const BackendOptions& options);
 
 }  // namespace luna::backend
 

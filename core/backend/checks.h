@@ -1,0 +1,28 @@
+// What every backend refuses before it computes: weights of the wrong shape and batches that would
+// read or write outside their memory.
+#ifndef LUNA_CORE_BACKEND_CHECKS_H_
+#define LUNA_CORE_BACKEND_CHECKS_H_
+
+#include "absl/status/status.h"
+#include "core/backend/backend.h"
+#include "core/backend/kv_pool.h"
+#include "core/model/model.h"
+
+namespace luna::backend {
+
+// INVALID_ARGUMENT, naming the tensor, its shape and the expected one, or that it is missing.
+absl::Status CheckWeights(const model::Model& model);
+
+// INVALID_ARGUMENT, naming the value and its limit. A batch that passes touches only blocks of the
+// pool that its tables name, and every position that a layer sees has a block.
+absl::Status CheckBatch(const batch::Batch& batch, const model::ModelConfig& config,
+                        const KvPool& pool, int max_batch_tokens);
+
+// The first position that a token at `position` attends to under `window` (0: all).
+inline int FirstVisible(int position, int window) {
+  return window == 0 || position < window ? 0 : position - window + 1;
+}
+
+}  // namespace luna::backend
+
+#endif  // LUNA_CORE_BACKEND_CHECKS_H_

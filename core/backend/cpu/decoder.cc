@@ -1,0 +1,251 @@
+#include "core/backend/cpu/decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/backend/checks.h"
+#include "core/base/status_macros.h"
+
+namespace luna::backend::cpu {
+
+Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels, int num_threads,
+                 int max_batch_tokens)
+    : model_(std::move(model)),
+      config_(model_->config),
+      kernels_(kernels),
+      workers_(num_threads),
+      sequence_of_row_(max_batch_tokens) {
+  if (!config_.learned_positions) rope_ = RopeTable(config_, {}, max_batch_tokens);
+  for (int i = 0; i < num_threads; ++i) samplers_.emplace_back(config_.vocab_size);
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const model::Model> model,
+                                                       const Kernels& kernels, int num_threads,
+                                                       int max_batch_tokens) {
+  std::unique_ptr<Decoder> decoder(
+      new Decoder(std::move(model), kernels, num_threads, max_batch_tokens));
+  LUNA_ASSIGN_OR_RETURN(decoder->weights_, PackedWeights::Pack(*decoder->model_, decoder->workers_));
+  LUNA_ASSIGN_OR_RETURN(decoder->scratch_,
+                        Scratch::Make(decoder->config_, max_batch_tokens, num_threads));
+  return decoder;
+}
+
+void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
+                   std::span<sample::SampledToken> sampled) {
+  work_ = {.batch = &batch, .pool = &pool, .sampled = sampled, .rows = batch.num_tokens()};
+  for (int s = 0; s < batch.num_sequences(); ++s) {
+    std::fill(sequence_of_row_.begin() + batch.sequence_starts[s],
+              sequence_of_row_.begin() + batch.sequence_starts[s + 1], s);
+  }
+  if (!config_.learned_positions) rope_.Fill(batch.positions);
+  auto body = [this](int thread) { RunThread(thread); };
+  workers_.Run(body);
+}
+
+void Decoder::RunThread(int thread) {
+  Embed(thread);
+  workers_.Sync();
+  for (int layer = 0; layer < config_.num_layers; ++layer) RunLayer(layer, thread);
+  HeadAndSample(thread);
+}
+
+void Decoder::RunLayer(int layer, int thread) {
+  const PackedLayer& w = weights_.layers()[layer];
+  const float* previous_post_norm = layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
+  AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
+  workers_.Sync();
+  const Range panels = StaticRange(w.qkv.num_panels, thread, workers_.num_threads());
+  kernels_.multiply(ProductOf(w.qkv, scratch_.normed.data, scratch_.normed.stride, scratch_.qkv.data,
+                              scratch_.qkv.stride, work_.rows, panels));
+  workers_.Sync();
+  RotateAndStore(layer, thread);
+  workers_.Sync();
+  Attend(layer, thread);
+  workers_.Sync();
+  ProjectToHidden(w.attention_output, scratch_.attended.data, scratch_.attended.stride,
+                  w.attention_post_norm != nullptr, thread);
+  workers_.Sync();
+  AddAndNorm(w.attention_post_norm, w.ffn_norm, w.ffn_norm_bias, thread);
+  workers_.Sync();
+  FeedForwardUp(w.up, thread);
+  workers_.Sync();
+  ProjectToHidden(w.down, scratch_.activated.data, scratch_.activated.stride,
+                  w.ffn_post_norm != nullptr, thread);
+  workers_.Sync();
+}
+
+MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride, float* out,
+                                int64_t out_stride, int rows, Range panels) const {
+  return {.a = a,
+          .a_stride = a_stride,
+          .rows = rows,
+          .panels = matrix.panels,
+          .inputs = matrix.inputs,
+          .panel_begin = panels.begin,
+          .panel_end = panels.end,
+          .bias = matrix.bias,
+          .out = out,
+          .out_stride = out_stride};
+}
+
+void Decoder::Embed(int thread) {
+  const model::Weights& w = model_->weights;
+  const int size = config_.hidden_size;
+  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  for (int row = range.begin; row < range.end; ++row) {
+    float* out = scratch_.hidden.row(row);
+    model::DequantizeRow(w.token_embedding.dtype, w.token_embedding.row(work_.batch->token_ids[row]),
+                         size, out);
+    for (int i = 0; i < size; ++i) out[i] *= config_.embedding_scale;
+    if (!config_.learned_positions) continue;
+    float* position = scratch_.normed.row(row);
+    model::DequantizeRow(w.position_embedding.dtype,
+                         w.position_embedding.row(work_.batch->positions[row]), size, position);
+    for (int i = 0; i < size; ++i) out[i] += position[i];
+  }
+}
+
+void Decoder::Norm(const float* x, const float* weight, const float* bias, float* out) const {
+  const auto norm = config_.norm == model::NormKind::kLayerNorm ? kernels_.layer_norm
+                                                                : kernels_.rms_norm;
+  norm(x, weight, bias, config_.norm_epsilon, config_.hidden_size, out);
+}
+
+void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias,
+                         int thread) {
+  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  for (int row = range.begin; row < range.end; ++row) {
+    float* hidden = scratch_.hidden.row(row);
+    if (post_norm != nullptr) {
+      float* projected = scratch_.projected.row(row);
+      kernels_.rms_norm(projected, post_norm, nullptr, config_.norm_epsilon, config_.hidden_size,
+                        projected);
+      for (int i = 0; i < config_.hidden_size; ++i) hidden[i] += projected[i];
+    }
+    if (norm != nullptr) Norm(hidden, norm, norm_bias, scratch_.normed.row(row));
+  }
+}
+
+void Decoder::RotateAndStore(int layer, int thread) {
+  const PackedLayer& w = weights_.layers()[layer];
+  const KvLayerView& view = work_.pool->view(layer);
+  const int block_tokens = work_.pool->layout().block_tokens;
+  const int head_dim = config_.head_dim;
+  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  for (int row = range.begin; row < range.end; ++row) {
+    float* q = scratch_.qkv.row(row);
+    float* k = q + config_.q_size();
+    const float* v = k + config_.kv_size();
+    const auto finish = [&](float* heads, int num_heads, const float* norm) {
+      for (int h = 0; h < num_heads; ++h, heads += head_dim) {
+        if (norm != nullptr) {
+          kernels_.rms_norm(heads, norm, nullptr, config_.norm_epsilon, head_dim, heads);
+        }
+        if (config_.learned_positions) continue;
+        kernels_.rotate(heads, rope_.cosines(layer, row), rope_.sines(layer, row), rope_.half());
+      }
+    };
+    finish(q, config_.num_heads, w.q_norm);
+    finish(k, config_.num_kv_heads, w.k_norm);
+    const int position = work_.batch->positions[row];
+    const auto table = work_.batch->block_table(view.group, sequence_of_row_[row]);
+    float* slot = view.keys + table[position / block_tokens] * view.block_stride +
+                  int64_t{position % block_tokens} * head_dim;
+    for (int h = 0; h < config_.num_kv_heads; ++h, slot += view.head_stride) {
+      std::memcpy(slot, k + int64_t{h} * head_dim, head_dim * sizeof(float));
+      std::memcpy(slot + view.values_offset, v + int64_t{h} * head_dim, head_dim * sizeof(float));
+    }
+  }
+}
+
+void Decoder::Attend(int layer, int thread) {
+  constexpr int kPairCost = 16;  // positions that the work around a pair is worth
+  const KvLayerView& view = work_.pool->view(layer);
+  const int window = config_.layers[layer].sliding_window;
+  const int heads_per_kv_head = config_.num_heads / config_.num_kv_heads;
+  const std::vector<int32_t>& positions = work_.batch->positions;
+  const auto cost_of = [&](int row) {
+    return int64_t{positions[row]} - FirstVisible(positions[row], window) + kPairCost;
+  };
+  int64_t total = 0;
+  for (int row = 0; row < work_.rows; ++row) total += cost_of(row) * config_.num_heads;
+  const int64_t begin = total * thread / workers_.num_threads();
+  const int64_t end = total * (thread + 1) / workers_.num_threads();
+
+  AttendArgs args{.values_offset = view.values_offset,
+                  .block_stride = view.block_stride,
+                  .block_tokens = work_.pool->layout().block_tokens,
+                  .head_dim = config_.head_dim,
+                  .scale = config_.attention_scale,
+                  .scores = scratch_.scores.row(thread)};
+  int64_t at = 0;  // a pair belongs to the thread in whose share of the cost it begins
+  for (int row = 0; row < work_.rows; ++row) {
+    const int64_t cost = cost_of(row);
+    args.table = work_.batch->block_table(view.group, sequence_of_row_[row]).data();
+    args.last = positions[row];
+    args.first = FirstVisible(args.last, window);
+    for (int h = 0; h < config_.num_heads; ++h, at += cost) {
+      if (at < begin || at >= end) continue;
+      args.q = scratch_.qkv.row(row) + int64_t{h} * config_.head_dim;
+      args.keys = view.keys + h / heads_per_kv_head * view.head_stride;
+      args.out = scratch_.attended.row(row) + int64_t{h} * config_.head_dim;
+      kernels_.attend(args);
+    }
+  }
+}
+
+void Decoder::ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_t a_stride,
+                              bool post_norm, int thread) {
+  const Rows& out = post_norm ? scratch_.projected : scratch_.hidden;
+  MultiplyArgs args = ProductOf(matrix, a, a_stride, out.data, out.stride, work_.rows,
+                                StaticRange(matrix.num_panels, thread, workers_.num_threads()));
+  args.add_to_out = !post_norm;
+  kernels_.multiply(args);
+}
+
+void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
+  // A gate and its up are two neighbouring panels of one thread, so the activation needs no barrier.
+  const int group = config_.gated_ffn ? 2 : 1;
+  const Range outputs =
+      StaticRange(matrix.num_panels / group, thread, workers_.num_threads());  // panels of `activated`
+  kernels_.multiply(ProductOf(matrix, scratch_.normed.data, scratch_.normed.stride, scratch_.up.data,
+                              scratch_.up.stride, work_.rows,
+                              {outputs.begin * group, outputs.end * group}));
+  const int count = outputs.end - outputs.begin;
+  for (int row = 0; row < work_.rows; ++row) {
+    const float* up = scratch_.up.row(row) + int64_t{outputs.begin} * group * kPanel;
+    float* activated = scratch_.activated.row(row) + int64_t{outputs.begin} * kPanel;
+    if (config_.gated_ffn) {
+      kernels_.activate_gated(config_.activation, up, count, activated);
+    } else {
+      kernels_.activate(config_.activation, up, count * kPanel, activated);
+    }
+  }
+}
+
+void Decoder::HeadAndSample(int thread) {
+  AddAndNorm(weights_.layers().back().ffn_post_norm, nullptr, nullptr, thread);
+  workers_.Sync();
+  const std::vector<sample::SampleSpec>& samples = work_.batch->samples;
+  for (size_t begin = 0; begin < samples.size(); begin += kLogitRows) {
+    const int count = static_cast<int>(std::min<size_t>(kLogitRows, samples.size() - begin));
+    const Range rows = StaticRange(count, thread, workers_.num_threads());
+    for (int i = rows.begin; i < rows.end; ++i) {
+      Norm(scratch_.hidden.row(samples[begin + i].row), weights_.final_norm(),
+           weights_.final_norm_bias(), scratch_.normed.row(i));
+    }
+    workers_.Sync();
+    const PackedMatrix& head = weights_.head();
+    kernels_.multiply(ProductOf(head, scratch_.normed.data, scratch_.normed.stride,
+                                scratch_.logits.data, scratch_.logits.stride, count,
+                                StaticRange(head.num_panels, thread, workers_.num_threads())));
+    workers_.Sync();
+    for (int i = rows.begin; i < rows.end; ++i) {
+      samplers_[thread].Sample({scratch_.logits.row(i), static_cast<size_t>(config_.vocab_size)},
+                               samples[begin + i], work_.sampled[begin + i]);
+    }
+  }
+}
+
+}  // namespace luna::backend::cpu

@@ -1,0 +1,82 @@
+// One step of the decoder on a team of threads.
+#ifndef LUNA_CORE_BACKEND_CPU_DECODER_H_
+#define LUNA_CORE_BACKEND_CPU_DECODER_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/backend/cpu/kernels.h"
+#include "core/backend/cpu/packed_weights.h"
+#include "core/backend/cpu/scratch.h"
+#include "core/backend/cpu/worker_pool.h"
+#include "core/backend/kv_pool.h"
+#include "core/backend/rope_table.h"
+#include "core/batch/batch.h"
+#include "core/model/model.h"
+#include "core/sample/sampler.h"
+
+namespace luna::backend::cpu {
+
+// All threads walk the layers together, phase by phase, with a barrier after each. In a phase a thread
+// owns some rows, some output panels or some (row, head) pairs, by a static partition; what is computed
+// for a row depends neither on the partition nor on the other rows. A step allocates nothing.
+class Decoder {
+ public:
+  // RESOURCE_EXHAUSTED if weights or scratch do not fit into memory.
+  static absl::StatusOr<std::unique_ptr<Decoder>> Make(std::shared_ptr<const model::Model> model,
+                                                       const Kernels& kernels, int num_threads,
+                                                       int max_batch_tokens);
+
+  // The batch was checked against `pool`. `sampled` [batch.samples], in their order.
+  void Step(const batch::Batch& batch, const KvPool& pool,
+            std::span<sample::SampledToken> sampled);
+
+  int64_t weights_bytes() const { return weights_.bytes(); }
+
+ private:
+  Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels, int num_threads,
+          int max_batch_tokens);
+
+  // What one step works on.
+  struct Work {
+    const batch::Batch* batch = nullptr;
+    const KvPool* pool = nullptr;
+    std::span<sample::SampledToken> sampled;
+    int rows = 0;
+  };
+
+  void RunThread(int thread);
+  void RunLayer(int layer, int thread);
+  void Embed(int thread);
+  // hidden += post_norm(projected) where there is a post norm, then normed = norm(hidden), row by row.
+  void AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias, int thread);
+  void Norm(const float* x, const float* weight, const float* bias, float* out) const;
+  // QK norm and RoPE in place; keys and values into their slots.
+  void RotateAndStore(int layer, int thread);
+  void Attend(int layer, int thread);
+  // The product with `matrix`'s panels of this thread; added to the hidden states, or, where a post
+  // norm comes first, left in `projected`.
+  void ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_t a_stride, bool post_norm,
+                       int thread);
+  void FeedForwardUp(const PackedMatrix& matrix, int thread);
+  void HeadAndSample(int thread);
+  MultiplyArgs ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride, float* out,
+                         int64_t out_stride, int rows, Range panels) const;
+
+  const std::shared_ptr<const model::Model> model_;
+  const model::ModelConfig& config_;  // model_'s
+  const Kernels& kernels_;
+  WorkerPool workers_;
+  PackedWeights weights_;
+  RopeTable rope_;
+  Scratch scratch_;
+  std::vector<int32_t> sequence_of_row_;   // [max_batch_tokens]
+  std::vector<sample::Sampler> samplers_;  // [num_threads]
+  Work work_;
+};
+
+}  // namespace luna::backend::cpu
+
+#endif  // LUNA_CORE_BACKEND_CPU_DECODER_H_

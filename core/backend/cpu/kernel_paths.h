@@ -1,0 +1,17 @@
+// One table of kernels per instruction set; kernels.cc asks the machine before it touches one.
+#ifndef LUNA_CORE_BACKEND_CPU_KERNEL_PATHS_H_
+#define LUNA_CORE_BACKEND_CPU_KERNEL_PATHS_H_
+
+#include "core/backend/cpu/kernels.h"
+
+namespace luna::backend::cpu {
+
+const Kernels& PortableKernels();
+#if defined(__x86_64__)
+const Kernels& Avx2Kernels();
+const Kernels& Avx512Kernels();
+#endif
+
+}  // namespace luna::backend::cpu
+
+#endif  // LUNA_CORE_BACKEND_CPU_KERNEL_PATHS_H_

@@ -1,0 +1,30 @@
+#include "core/backend/cpu/kernels.h"
+
+#include <vector>
+
+#include "core/backend/cpu/kernel_paths.h"
+
+namespace luna::backend::cpu {
+namespace {
+
+std::vector<const Kernels*> FindKernels() {
+  std::vector<const Kernels*> found = {&PortableKernels()};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    found.push_back(&Avx2Kernels());
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
+    found.push_back(&Avx512Kernels());
+  }
+#endif
+  return found;
+}
+
+}  // namespace
+
+std::span<const Kernels* const> AvailableKernels() {
+  static const std::vector<const Kernels*> kFound = FindKernels();
+  return kFound;
+}
+
+}  // namespace luna::backend::cpu

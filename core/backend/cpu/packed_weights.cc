@@ -1,0 +1,170 @@
+#include "core/backend/cpu/packed_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "core/base/status_macros.h"
+
+namespace luna::backend::cpu {
+
+using model::Tensor;
+
+// Walks the model twice in one order: first only to count floats, then to place them. Vectors are
+// copied on the way; the panels of matrices are noted and filled by all threads at the end.
+class Packer {
+ public:
+  // `memory` null: count only.
+  explicit Packer(float* memory) : memory_(memory) {}
+
+  void PackModel(const model::Model& model, PackedWeights& out) {
+    out.layers_.clear();
+    const model::Weights& w = model.weights;
+    for (const model::LayerWeights& layer : w.layers) {
+      out.layers_.push_back(PackLayer(layer, model.config.gated_ffn));
+    }
+    out.final_norm_ = Vector(w.final_norm);
+    out.final_norm_bias_ = Vector(w.final_norm_bias);
+    out.head_ = Stacked({&w.head}, {});
+  }
+
+  int64_t size() const { return size_; }  // floats
+
+  void FillPanels(WorkerPool& pool) const {
+    auto body = [&](int thread) {
+      std::vector<float> rows;
+      const Range range = StaticRange(static_cast<int>(panels_.size()), thread, pool.num_threads());
+      for (int i = range.begin; i < range.end; ++i) FillPanel(panels_[i], rows);
+    };
+    pool.Run(body);
+  }
+
+ private:
+  struct RowRef {
+    const Tensor* tensor = nullptr;  // null: an output of zeros
+    int64_t row = 0;
+  };
+  struct Panel {
+    float* out = nullptr;  // [inputs][kPanel]
+    int64_t inputs = 0;
+    std::array<RowRef, kPanel> rows;
+  };
+
+  float* Take(int64_t count) {
+    float* out = memory_ == nullptr ? nullptr : memory_ + size_;
+    size_ += PadToPanel(count);
+    return out;
+  }
+
+  const float* Vector(const Tensor& tensor) {
+    if (!tensor) return nullptr;
+    float* out = Take(tensor.cols);
+    if (out != nullptr) model::DequantizeRow(tensor.dtype, tensor.data, tensor.cols, out);
+    return out;
+  }
+
+  // The biases of stacked outputs, zero where one has none; null if none has.
+  const float* StackedBias(std::span<const Tensor* const> biases,
+                           std::span<const Tensor* const> matrices, int64_t outputs) {
+    const bool any = std::any_of(biases.begin(), biases.end(), [](const Tensor* b) { return bool(*b); });
+    if (!any) return nullptr;
+    float* out = Take(outputs);
+    if (out == nullptr) return nullptr;
+    float* at = out;
+    for (size_t i = 0; i < biases.size(); ++i) {
+      const Tensor& bias = *biases[i];
+      if (bias) model::DequantizeRow(bias.dtype, bias.data, bias.cols, at);
+      at += matrices[i]->rows;
+    }
+    return out;
+  }
+
+  // One matrix whose outputs are those of `matrices`, one after the other.
+  PackedMatrix Stacked(std::initializer_list<const Tensor*> matrices,
+                       std::initializer_list<const Tensor*> biases) {
+    std::vector<RowRef> rows;
+    for (const Tensor* matrix : matrices) {
+      for (int64_t r = 0; r < matrix->rows; ++r) rows.push_back({matrix, r});
+    }
+    PackedMatrix packed = Matrix(rows, (*matrices.begin())->cols);
+    packed.bias = StackedBias({biases.begin(), biases.size()}, {matrices.begin(), matrices.size()},
+                              static_cast<int64_t>(rows.size()));
+    return packed;
+  }
+
+  // Panels of `gate` and `up` in turn; both padded to whole panels.
+  PackedMatrix Interleaved(const Tensor& gate, const Tensor& up) {
+    std::vector<RowRef> rows;
+    for (int64_t begin = 0; begin < up.rows; begin += kPanel) {
+      for (const Tensor* matrix : {&gate, &up}) {
+        for (int64_t r = begin; r < begin + kPanel; ++r) {
+          rows.push_back(r < up.rows ? RowRef{matrix, r} : RowRef{});
+        }
+      }
+    }
+    return Matrix(rows, up.cols);
+  }
+
+  PackedMatrix Matrix(std::span<const RowRef> rows, int64_t inputs) {
+    PackedMatrix packed;
+    packed.inputs = static_cast<int>(inputs);
+    packed.num_panels = static_cast<int>(PadToPanel(static_cast<int64_t>(rows.size())) / kPanel);
+    float* out = Take(packed.num_panels * inputs * kPanel);
+    packed.panels = out;
+    if (out == nullptr) return packed;
+    for (int p = 0; p < packed.num_panels; ++p) {
+      Panel panel{.out = out + p * inputs * kPanel, .inputs = inputs, .rows = {}};
+      const size_t begin = static_cast<size_t>(p) * kPanel;
+      const size_t count = std::min<size_t>(kPanel, rows.size() - begin);
+      std::copy_n(rows.begin() + begin, count, panel.rows.begin());
+      panels_.push_back(panel);
+    }
+    return packed;
+  }
+
+  PackedLayer PackLayer(const model::LayerWeights& w, bool gated) {
+    PackedLayer layer;
+    layer.attention_norm = Vector(w.attention_norm);
+    layer.attention_norm_bias = Vector(w.attention_norm_bias);
+    layer.qkv = Stacked({&w.q, &w.k, &w.v}, {&w.q_bias, &w.k_bias, &w.v_bias});
+    layer.q_norm = Vector(w.q_norm);
+    layer.k_norm = Vector(w.k_norm);
+    layer.attention_output = Stacked({&w.attention_output}, {&w.attention_output_bias});
+    layer.attention_post_norm = Vector(w.attention_post_norm);
+    layer.ffn_norm = Vector(w.ffn_norm);
+    layer.ffn_norm_bias = Vector(w.ffn_norm_bias);
+    layer.up = gated ? Interleaved(w.gate, w.up) : Stacked({&w.up}, {&w.up_bias});
+    layer.down = Stacked({&w.down}, {&w.down_bias});
+    layer.ffn_post_norm = Vector(w.ffn_post_norm);
+    return layer;
+  }
+
+  static void FillPanel(const Panel& panel, std::vector<float>& row) {
+    row.resize(panel.inputs);
+    for (int o = 0; o < kPanel; ++o) {
+      const RowRef& ref = panel.rows[o];
+      if (ref.tensor == nullptr) continue;  // fresh memory is zero
+      model::DequantizeRow(ref.tensor->dtype, ref.tensor->row(ref.row), panel.inputs, row.data());
+      for (int64_t i = 0; i < panel.inputs; ++i) panel.out[i * kPanel + o] = row[i];
+    }
+  }
+
+  float* const memory_;
+  int64_t size_ = 0;
+  std::vector<Panel> panels_;
+};
+
+absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model, WorkerPool& pool) {
+  PackedWeights packed;
+  Packer counter(nullptr);
+  counter.PackModel(model, packed);
+  LUNA_ASSIGN_OR_RETURN(
+      packed.memory_,
+      MappedMemory::Allocate("packed weights", counter.size() * static_cast<int64_t>(sizeof(float))));
+  Packer packer(packed.memory_.floats());
+  packer.PackModel(model, packed);
+  packer.FillPanels(pool);
+  return packed;
+}
+
+}  // namespace luna::backend::cpu

@@ -1,0 +1,42 @@
+// The memory of a step's intermediate values, sized once.
+#ifndef LUNA_CORE_BACKEND_CPU_SCRATCH_H_
+#define LUNA_CORE_BACKEND_CPU_SCRATCH_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/backend/mapped_memory.h"
+#include "core/model/config.h"
+
+namespace luna::backend::cpu {
+
+// [rows, stride] f32, row-major; only the first columns of a row may carry meaning.
+struct Rows {
+  float* data = nullptr;
+  int64_t stride = 0;
+  float* row(int64_t r) const { return data + r * stride; }
+};
+
+// Rows whose logits are made at a time; more are done in turns.
+inline constexpr int kLogitRows = 64;
+
+struct Scratch {
+  // RESOURCE_EXHAUSTED. Pages that no step has needed are not committed.
+  static absl::StatusOr<Scratch> Make(const model::ModelConfig& config, int max_batch_tokens,
+                                      int num_threads);
+
+  Rows hidden;     // [max_batch_tokens, hidden] the residual stream
+  Rows normed;     // [max_batch_tokens, hidden]
+  Rows projected;  // [max_batch_tokens, hidden] a product that a norm follows
+  Rows qkv;        // [max_batch_tokens, q_size + 2 * kv_size]
+  Rows attended;   // [max_batch_tokens, q_size]
+  Rows up;         // [max_batch_tokens, intermediate, or gate and up in panels]
+  Rows activated;  // [max_batch_tokens, intermediate]
+  Rows logits;     // [kLogitRows, vocab]
+  Rows scores;     // [num_threads, context]
+  MappedMemory memory;
+};
+
+}  // namespace luna::backend::cpu
+
+#endif  // LUNA_CORE_BACKEND_CPU_SCRATCH_H_

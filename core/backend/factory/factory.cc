@@ -1,0 +1,21 @@
+#include "core/backend/factory/factory.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/reference/reference_backend.h"
+#include "core/base/absl_view.h"
+
+namespace luna::backend {
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
+                                                     std::shared_ptr<const model::Model> model,
+                                                     const BackendOptions& options) {
+  if (name == "reference") return MakeReferenceBackend(std::move(model), options);
+  if (name == "cpu") return MakeCpuBackend(std::move(model), options);
+  return absl::InvalidArgumentError(
+      absl::StrCat("backend '", AbslView(name), "' is not one of: reference, cpu"));
+}
+
+}  // namespace luna::backend

@@ -1,0 +1,21 @@
+// The one list of the backends that this build has.
+#ifndef LUNA_CORE_BACKEND_FACTORY_FACTORY_H_
+#define LUNA_CORE_BACKEND_FACTORY_FACTORY_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "core/backend/backend.h"
+
+namespace luna::backend {
+
+// "reference" or "cpu". INVALID_ARGUMENT for another name or code path, with what there is;
+// RESOURCE_EXHAUSTED if the weights do not fit into memory.
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
+                                                     std::shared_ptr<const model::Model> model,
+                                                     const BackendOptions& options);
+
+}  // namespace luna::backend
+
+#endif  // LUNA_CORE_BACKEND_FACTORY_FACTORY_H_

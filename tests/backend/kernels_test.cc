@@ -1,0 +1,199 @@
+// Each kernel of each code path against the reference operator, in odd sizes.
+#include "core/backend/cpu/kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/backend/reference/operators.h"
+
+namespace luna::backend::cpu {
+namespace {
+
+std::vector<float> Random(int64_t size, uint32_t seed) {
+  std::vector<float> values(size);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+class KernelsTest : public testing::TestWithParam<const Kernels*> {
+ protected:
+  const Kernels& kernels_ = *GetParam();
+};
+
+// One product: `outputs` of `inputs`, for `rows` rows, in packed form.
+struct Product {
+  int rows, inputs, outputs, panels;
+  std::vector<float> a, weight, bias, packed, padded_bias;
+
+  Product(int rows, int inputs, int outputs)
+      : rows(rows), inputs(inputs), outputs(outputs),
+        panels(static_cast<int>(PadToPanel(outputs) / kPanel)),
+        a(Random(int64_t{rows} * (inputs + 3), 1)), weight(Random(int64_t{outputs} * inputs, 2)),
+        bias(Random(outputs, 3)), packed(int64_t{panels} * inputs * kPanel),
+        padded_bias(panels * kPanel) {
+    for (int o = 0; o < outputs; ++o) {
+      for (int i = 0; i < inputs; ++i) {
+        packed[(int64_t{o / kPanel} * inputs + i) * kPanel + o % kPanel] = weight[o * inputs + i];
+      }
+    }
+    std::copy(bias.begin(), bias.end(), padded_bias.begin());
+  }
+
+  MultiplyArgs Args(std::vector<float>& out) const {
+    return {.a = a.data(), .a_stride = inputs + 3, .rows = rows, .panels = packed.data(),
+            .inputs = inputs, .panel_begin = 0, .panel_end = panels, .bias = padded_bias.data(),
+            .out = out.data(), .out_stride = panels * kPanel};
+  }
+};
+
+TEST_P(KernelsTest, MultiplyEqualsLinear) {
+  for (const int rows : {1, 2, 3, 5, 6, 7, 12, 13, 30}) {
+    for (const auto& [inputs, outputs] : {std::pair{1, 1}, {7, 16}, {33, 17}, {64, 100}, {129, 150}}) {
+      const Product p(rows, inputs, outputs);
+      std::vector<float> out(rows * p.panels * kPanel, 100.0f), expected(outputs);
+      kernels_.multiply(p.Args(out));
+      for (int r = 0; r < rows; ++r) {
+        reference::Linear({p.a.data() + r * (inputs + 3), size_t(inputs)}, p.weight, p.bias, expected);
+        for (int o = 0; o < outputs; ++o) {
+          // `inputs` roundings of sums of that many unit-size products.
+          ASSERT_NEAR(out[r * p.panels * kPanel + o], expected[o], 1e-6 * inputs + 1e-6)
+              << rows << " rows, " << inputs << " inputs, output " << o;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelsTest, MultiplyIsTheSameForAnyRowsAndPanels) {
+  const Product p(31, 77, 150);
+  std::vector<float> whole(31 * p.panels * kPanel), parts(whole.size());
+  kernels_.multiply(p.Args(whole));
+  for (int row = 0, count = 1; row < p.rows; row += count, count = count % 8 + 1) {
+    for (int panel = 0; panel < p.panels; panel += 3) {
+      MultiplyArgs args = p.Args(parts);
+      args.a += row * args.a_stride;
+      args.out += row * args.out_stride;
+      args.rows = std::min(count, p.rows - row);
+      args.panel_begin = panel;
+      args.panel_end = std::min(panel + 3, p.panels);
+      kernels_.multiply(args);
+    }
+  }
+  EXPECT_EQ(std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(float)), 0);
+}
+
+TEST_P(KernelsTest, MultiplyAddsToOut) {
+  const Product p(4, 20, 40);
+  std::vector<float> plain(4 * p.panels * kPanel), added(plain.size(), 2.0f);
+  kernels_.multiply(p.Args(plain));
+  MultiplyArgs args = p.Args(added);
+  args.add_to_out = true;
+  kernels_.multiply(args);
+  for (size_t i = 0; i < plain.size(); ++i) ASSERT_FLOAT_EQ(added[i], plain[i] + 2.0f);
+}
+
+TEST_P(KernelsTest, NormsEqualTheReference) {
+  for (const int size : {1, 3, 16, 36, 100, 577}) {
+    const std::vector<float> x = Random(size, 4), weight = Random(size, 5), bias = Random(size, 6);
+    std::vector<float> out(size), expected(size);
+    kernels_.layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, size, out.data());
+    reference::LayerNorm(x, weight, bias, 1e-5f, expected);
+    EXPECT_THAT(out, testing::Pointwise(testing::FloatNear(3e-6f), expected)) << size;
+    kernels_.rms_norm(x.data(), weight.data(), nullptr, 1e-6f, size, out.data());
+    reference::RmsNorm(x, weight, {}, 1e-6f, expected);
+    EXPECT_THAT(out, testing::Pointwise(testing::FloatNear(3e-6f), expected)) << size;
+  }
+}
+
+TEST_P(KernelsTest, RotateEqualsTheReference) {
+  for (const int half : {1, 4, 10, 32, 128}) {
+    std::vector<float> head = Random(2 * half, 7), expected = head;
+    const std::vector<float> cosines = Random(half, 8), sines = Random(half, 9);
+    kernels_.rotate(head.data(), cosines.data(), sines.data(), half);
+    reference::Rotate(expected, cosines.data(), sines.data());
+    EXPECT_THAT(head, testing::Pointwise(testing::FloatNear(1e-6f), expected)) << half;
+  }
+}
+
+TEST_P(KernelsTest, ActivationsEqualTheReferenceOverTheirRange) {
+  std::vector<float> x;
+  for (float v = -110.0f; v <= 110.0f; v += 0.03125f) x.push_back(v);
+  x.resize(PadToPanel(x.size()));
+  std::vector<float> out(x.size());
+  for (const auto activation : {model::Activation::kSilu, model::Activation::kGeluErf,
+                                model::Activation::kGeluTanh}) {
+    kernels_.activate(activation, x.data(), static_cast<int>(x.size()), out.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float expected = reference::Activate(activation, x[i]);
+      ASSERT_NEAR(out[i], expected, 1e-6 + 1e-6 * std::abs(expected)) << x[i];
+    }
+  }
+}
+
+TEST_P(KernelsTest, GatedActivationTakesPanelsInTurn) {
+  const std::vector<float> x = Random(3 * 2 * kPanel, 10);
+  std::vector<float> out(3 * kPanel);
+  kernels_.activate_gated(model::Activation::kSilu, x.data(), 3, out.data());
+  for (int p = 0; p < 3; ++p) {
+    for (int i = 0; i < kPanel; ++i) {
+      const float* pair = x.data() + p * 2 * kPanel;
+      EXPECT_NEAR(out[p * kPanel + i],
+                  reference::Activate(model::Activation::kSilu, pair[i]) * pair[kPanel + i], 1e-5);
+    }
+  }
+}
+
+TEST_P(KernelsTest, ActivationKeepsNanAndTheSignOfInfinity) {
+  std::vector<float> x(kPanel, std::numeric_limits<float>::quiet_NaN()), out(kPanel);
+  x[1] = std::numeric_limits<float>::infinity();
+  kernels_.activate(model::Activation::kSilu, x.data(), kPanel, out.data());
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_EQ(out[1], std::numeric_limits<float>::infinity());
+}
+
+TEST_P(KernelsTest, AttendEqualsTheReference) {
+  constexpr int kBlocks = 12, kPositions = 37;
+  for (const int head_dim : {1, 8, 12, 20, 64, 72, 256}) {
+    for (const int block_tokens : {1, 5, 16, 32}) {
+      const int num_blocks = std::max(kBlocks, kPositions / block_tokens + 1);
+      const int64_t head_stride = int64_t{block_tokens} * head_dim, values_offset = 2 * head_stride;
+      const std::vector<float> pool = Random(num_blocks * 2 * values_offset, 11);
+      const KvLayerView view{.keys = const_cast<float*>(pool.data()),
+                             .block_stride = 2 * values_offset,
+                             .head_stride = head_stride,
+                             .values_offset = values_offset,
+                             .group = 0};
+      std::vector<int32_t> table;
+      for (int i = 0; i * block_tokens < kPositions; ++i) table.push_back(num_blocks - 1 - i);
+      const std::vector<float> q = Random(head_dim, 12);
+      std::vector<float> scores(kPositions + kScorePadding), out(head_dim), expected(head_dim);
+      for (const auto& [first, last] : {std::pair{0, 0}, {0, 36}, {6, 30}, {17, 17}, {3, 22}}) {
+        const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+        reference::Attend(q, view, 1, table, block_tokens, first, last, scale, scores, expected);
+        kernels_.attend({.q = q.data(), .keys = view.keys + head_stride,
+                         .values_offset = values_offset, .block_stride = view.block_stride,
+                         .table = table.data(), .block_tokens = block_tokens, .head_dim = head_dim,
+                         .first = first, .last = last, .scale = scale, .scores = scores.data(),
+                         .out = out.data()});
+        EXPECT_THAT(out, testing::Pointwise(testing::FloatNear(3e-6f), expected))
+            << "head " << head_dim << ", blocks of " << block_tokens << ", " << first << " to " << last;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, KernelsTest, testing::ValuesIn(AvailableKernels().begin(),
+                                                               AvailableKernels().end()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+}  // namespace
+}  // namespace luna::backend::cpu

@@ -1,0 +1,69 @@
+// The fast paths against the plain twin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/backend/backend_cases.h"
+#include "tests/backend/random_model.h"
+#include "tests/backend/sequence_driver.h"
+
+namespace luna::backend {
+namespace {
+
+// Log-probabilities of these models lie between about -15 and 0. The twin sums in double and rounds
+// once; the kernels sum up to a hundred f32 products, rounding each (2^-24 relative), in a dozen
+// products one after the other, and their exponential is good to 2 ulp: 2e-4 is a few times what is
+// seen, and an order below what a wrong angle, window, bias or norm does.
+constexpr float kTolerance = 2e-4f;
+
+class ParityTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ParityTest, EveryPathAgreesWithTheReference) {
+  const auto model = MakeRandomModel(GetParam());
+  std::vector<RowResult> expected;
+  for (const BackendCase& c : AllBackendCases()) {
+    const auto backend = MustMakeBackend(c, model);
+    SequenceDriver driver(*backend, model->config, 16, 64);
+    TestSequence sequence = driver.NewSequence(96, 11);  // the whole context
+    ASSERT_TRUE(driver.Finish(sequence, 50).ok());
+    if (c.backend == "reference") {
+      expected = sequence.rows;
+      continue;
+    }
+    float worst = 0.0f;
+    for (size_t row = 0; row < expected.size(); ++row) {
+      for (size_t i = 0; i < expected[row].logprobs.size(); ++i) {
+        worst = std::max(worst, std::abs(sequence.rows[row].logprobs[i] - expected[row].logprobs[i]));
+      }
+    }
+    EXPECT_LT(worst, kTolerance) << c;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ParityTest, testing::ValuesIn(RandomModelFamilies()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// The window is what makes these models differ from ones that attend to everything.
+TEST(ParityTest, WindowChangesTheResult) {
+  const auto windowed = MakeRandomModel("gemma3");
+  const auto full = MakeRandomModel("gemma3");
+  for (model::LayerConfig& layer : full->config.layers) layer.sliding_window = 0;
+  std::vector<std::vector<RowResult>> rows;
+  for (const auto& model : {windowed, full}) {
+    const auto backend = MustMakeBackend({"reference", ""}, model);
+    SequenceDriver driver(*backend, model->config, 16, 64);
+    TestSequence sequence = driver.NewSequence(20, 11);
+    ASSERT_TRUE(driver.Finish(sequence, 20).ok());
+    rows.push_back(sequence.rows);
+  }
+  EXPECT_EQ(rows[0][6], rows[1][6]);  // seven tokens: still within the window
+  EXPECT_NE(rows[0][7].logprobs, rows[1][7].logprobs);
+}
+
+}  // namespace
+}  // namespace luna::backend
