@@ -1,25 +1,12 @@
-// Counts the allocations of the whole test program.
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "core/sample/sampler.h"
 #include "core/sample/stop_matcher.h"
 #include "gtest/gtest.h"
-
-namespace {
-std::atomic<int64_t> num_allocations = 0;
-}  // namespace
-
-void* operator new(size_t size) {
-  ++num_allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#include "tests/fakes/allocation_counter.h"
 
 namespace luna::sample {
 namespace {
@@ -53,11 +40,11 @@ TEST(SamplerAllocationTest, ASteadyStateAllocatesNothing) {
     ASSERT_TRUE(out.status.ok());
   };
   sample(full, 0);
-  const int64_t before = num_allocations;
+  const int64_t before = AllocationCount();
   for (uint64_t position = 1; position < 200; ++position) {
     sample(position % 2 == 0 ? plain : full, position);
   }
-  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 TEST(StopMatcherAllocationTest, ASteadyStateAllocatesNothing) {
@@ -70,9 +57,9 @@ TEST(StopMatcherAllocationTest, ASteadyStateAllocatesNothing) {
     matcher.Append(" a word that is no stop ", true, out);
   };
   feed();
-  const int64_t before = num_allocations;
+  const int64_t before = AllocationCount();
   for (int i = 0; i < 100; ++i) feed();
-  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 }  // namespace
