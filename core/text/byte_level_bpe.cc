@@ -117,9 +117,12 @@ void ByteLevelBpe::EncodePiece(std::string_view piece, BpeMerger& merger,
   symbols.clear();
   for (const char c : piece) {
     TokenId id = byte_tokens_[static_cast<uint8_t>(c)];
-    // A small vocabulary may lack bytes that its training text had none of. The reference leaves them
-    // out too.
-    if (id < 0 && data_.unknown.has_value()) id = *data_.unknown;
+    // Some vocabularies lack bytes that their training text had none of (SmolLM2: some control
+    // characters). The reference leaves them out too. A file's "unknown" token that is a control token
+    // is no way out: text never becomes one.
+    if (id < 0 && data_.unknown.has_value() && data_.types[*data_.unknown] == TokenType::kUnknown) {
+      id = *data_.unknown;
+    }
     if (id >= 0) symbols.push_back(id);
   }
   merger.Merge(symbols);

@@ -206,7 +206,7 @@ absl::Status Parser::ReadUnknown(const json& model) {
   if (spelling.empty()) return absl::OkStatus();
   LUNA_ASSIGN_OR_RETURN(const TokenId id, IdOf("model.unk_token", spelling));
   data_.unknown = id;
-  if (data_.kind == TokenizerKind::kSentencePieceBpe) data_.types[id] = TokenType::kUnknown;
+  data_.types[id] = TokenType::kUnknown;
   return absl::OkStatus();
 }
 
