@@ -8,6 +8,7 @@ a GPU. The data comes from the story grammar in tools/stories, so nothing is dow
 """
 
 import argparse
+import copy
 import dataclasses
 import json
 import math
@@ -39,8 +40,8 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(layers=4, width=192, heads=6, vocab=2048, context=512, steps=3600, rows=8,
-                 lr=4e-3),
+    "tiny": Size(layers=4, width=160, heads=5, vocab=2048, context=512, steps=4000, rows=4,
+                 lr=5e-3),
     "luna": Size(layers=8, width=512, heads=8, vocab=4096, context=512, steps=6000, rows=32,
                  lr=2e-3),
 }
@@ -105,8 +106,8 @@ def train(model, tokenizer, end_id: int, size: Size, args):
     data = PackedStories(tokenizer, end_id, size.context + 1, args.seed)
     optimizers = make_optimizers(model, size)
     workers = ParallelStep(model, loss_of, args.threads if device.type == "cpu" else 1)
-    micro_rows = 2 if device.type == "cpu" else size.rows
-    start = time.time()
+    micro_rows = 1 if device.type == "cpu" else size.rows
+    start = saved = time.time()
     done, step, mean = 0.0, 0, None
     while done < 1.0:
         ids = torch.from_numpy(data.batch(size.rows)).to(device)
@@ -121,7 +122,10 @@ def train(model, tokenizer, end_id: int, size: Size, args):
         step += 1
         seconds = time.time() - start
         done = max(step / size.steps, seconds / (60 * args.minutes) if args.minutes else 0.0)
-        if step % 25 == 0 or done >= 1.0:
+        if args.save_minutes and time.time() - saved > 60 * args.save_minutes:
+            saved = time.time()
+            save_model(copy.deepcopy(model), args.out, getattr(torch, args.dtype))
+        if step % 50 == 0 or done >= 1.0:
             tokens = step * size.rows * size.context
             print(f"step {step} ({100 * done:.0f} %) loss {mean:.4f} {tokens / 1e6:.2f} M tokens "
                   f"{tokens / seconds:.0f} tokens/s {seconds / 60:.1f} min", flush=True)
@@ -147,6 +151,8 @@ def parse_args():
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--minutes", type=float, default=0, help="stop after this time; 0: never")
+    parser.add_argument("--save-minutes", type=float, default=0,
+                        help="write what there is every so often; 0: only at the end")
     parser.add_argument("--steps", type=int, help="instead of the size's own number")
     parser.add_argument("--seed", type=int, default=1, help="below 1000000: the rest is held out")
     parser.add_argument("--threads", type=int, default=2)

@@ -8,7 +8,7 @@ from . import language, template
 
 _FRAME = "frame"
 _LISTS = ("words", "traits", "openings", "frame")
-_INVENTED_NAME_PERCENT = 35
+_INVENTED_NAME_PERCENT = 25
 _DETAIL_PERCENT = 45
 _CLOSE_PERCENT = 45
 
