@@ -1,0 +1,70 @@
+// How a tick's tokens are shared out.
+#include <algorithm>
+
+#include "core/sched/scheduler.h"
+
+namespace luna::sched {
+
+// Everybody who only waits for its next token gets it in every tick.
+void Scheduler::AllotDecodes() {
+  for (Sequence* sequence : running_) {
+    if (sequence->remaining_tokens() == 1) AddRow(sequence, 1);
+  }
+}
+
+// Half of what the decodes leave goes to the prompt that has waited longest, so that none starves; the
+// rest to those with the fewest tokens to go, so that a short question passes any number of long ones.
+// Prompts of one length are simply served in the order in which they came.
+void Scheduler::AllotPrefills() {
+  prefills_.clear();
+  for (Sequence* sequence : running_) {
+    if (sequence->remaining_tokens() > 1) prefills_.push_back({sequence, 0});
+  }
+  if (prefills_.empty()) return;
+  int budget = options_.max_batch_tokens - static_cast<int>(plan_.rows.size());
+  const auto allot = [&budget](Prefill& prefill, int at_most) {
+    const int wanted = prefill.sequence->remaining_tokens() - prefill.num_tokens;
+    const int tokens = std::min(wanted, at_most);
+    prefill.num_tokens += tokens;
+    budget -= tokens;
+  };
+
+  const auto hungrier = [](const Prefill& a, const Prefill& b) {
+    return a.sequence->schedule.hungry_since < b.sequence->schedule.hungry_since;
+  };
+  allot(*std::min_element(prefills_.begin(), prefills_.end(), hungrier), (budget + 1) / 2);
+  std::sort(prefills_.begin(), prefills_.end(), [&](const Prefill& a, const Prefill& b) {
+    const int left_a = a.sequence->remaining_tokens() - a.num_tokens;
+    const int left_b = b.sequence->remaining_tokens() - b.num_tokens;
+    return left_a != left_b ? left_a < left_b : hungrier(a, b);
+  });
+  for (Prefill& prefill : prefills_) allot(prefill, budget);
+  for (const Prefill& prefill : prefills_) {
+    if (prefill.num_tokens > 0) AddRow(prefill.sequence, prefill.num_tokens);
+  }
+}
+
+// Takes the blocks. A windowed model's chunk may need more than is spare, and is shortened then; one
+// token always goes, since it is paid for.
+void Scheduler::AddRow(Sequence* sequence, int num_tokens) {
+  kv::SequenceKv& kv = sequence->cache().kv;
+  const kv::SessionPool& session = sequence->cache().pool;
+  const int first = sequence->schedule.launched_tokens;
+  const int64_t paid_for = Outstanding(*sequence);
+  const int64_t allowed = std::min(paid_for + std::max<int64_t>(0, spare_),
+                                   session.quota_blocks() - session.held_blocks());
+  const int64_t end = std::min<int64_t>(first + num_tokens, kv.ReachWith(allowed));
+  if (end <= first) return;
+
+  const int64_t missing = kv.MissingBlocks(static_cast<int>(end));
+  if (missing > pool_->free_blocks()) idle_.Reclaim(missing - pool_->free_blocks());
+  if (!kv.Extend(static_cast<int>(end))) return;
+  spare_ -= std::max<int64_t>(0, missing - paid_for);
+  sequence->schedule.launched_tokens = static_cast<int>(end);
+  plan_.rows.push_back({.sequence = sequence,
+                        .first = first,
+                        .num_tokens = static_cast<int>(end) - first,
+                        .samples = end == sequence->num_tokens()});
+}
+
+}  // namespace luna::sched

@@ -1,0 +1,105 @@
+#include "core/sched/scheduler.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace luna::sched {
+namespace {
+
+// Running sequences are at most half of a tick's budget, so that decodes, which always go, leave the
+// other half to prompts.
+int MaxRunning(const SchedulerOptions& options) {
+  return std::max(1, std::min(options.max_running, options.max_batch_tokens / 2));
+}
+
+SchedulerOptions WithinBudget(SchedulerOptions options) {
+  LUNA_CHECK(options.max_batch_tokens > 0 && options.max_running > 0);
+  options.max_running = MaxRunning(options);
+  return options;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, const kv::KvLayout* layout,
+                     kv::BlockPool* pool)
+    : options_(WithinBudget(options)), layout_(layout), pool_(pool) {
+  running_.reserve(options_.max_running);
+  plan_.rows.reserve(options_.max_running);
+  outcomes_.reserve(options_.max_running);
+  prefills_.reserve(options_.max_running);
+}
+
+void Scheduler::Enqueue(Sequence* sequence) {
+  LUNA_CHECK_LT(sequence->cache().kv.computed_tokens(), sequence->num_tokens());
+  // It is about to be used: the others' caches go before its own.
+  idle_.Remove(&sequence->cache());
+  idle_.Add(&sequence->cache());
+  sequence->schedule.hungry_since = ++hunger_;
+  waiting_.Push(sequence);
+  Admit();
+}
+
+void Scheduler::Remove(Sequence* sequence) {
+  if (sequence->schedule.running) {
+    LeaveBatch(sequence);
+  } else {
+    waiting_.Remove(sequence);
+  }
+  if (!options_.keep_kv) sequence->cache().kv.Truncate(0);
+}
+
+const StepPlan& Scheduler::Plan() {
+  plan_.Clear();
+  Balance();
+  Admit();
+  spare_ = Supply() - Outstanding();
+  AllotDecodes();
+  AllotPrefills();
+  if (plan_.rows.empty()) FailOldest();
+  return plan_;
+}
+
+const std::vector<Outcome>& Scheduler::Commit(const batch::StepResult& result) {
+  outcomes_.clear();
+  size_t next_sample = 0;
+  for (const StepPlan::Row& row : plan_.rows) {
+    CommitRow(row, row.samples ? &result.samples.at(next_sample++) : nullptr);
+  }
+  LUNA_CHECK_EQ(next_sample, result.samples.size());
+  return outcomes_;
+}
+
+void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* sampled) {
+  Sequence& sequence = *row.sequence;
+  sequence.cache().Advance(row.first + row.num_tokens);
+  if (sampled == nullptr) return;
+
+  Outcome outcome{&sequence, nullptr, {}};
+  if (sampled->status.ok()) {
+    outcome.sampled = sampled;
+    outcome.ending = sequence.Append(sampled->token);
+    sequence.schedule.preempted_since_token = false;
+    sequence.schedule.hungry_since = ++hunger_;
+  } else {
+    outcome.ending = {Ending::Kind::kError, -1, sampled->status};
+  }
+  if (!options_.keep_kv) {
+    sequence.cache().kv.Truncate(0);
+    sequence.schedule.launched_tokens = 0;
+  }
+  if (outcome.ending.ended()) LeaveBatch(&sequence);
+  outcomes_.push_back(std::move(outcome));
+}
+
+void Scheduler::LeaveBatch(Sequence* sequence) {
+  running_.erase(std::find(running_.begin(), running_.end(), sequence));
+  sequence->schedule.running = false;
+  idle_.Add(&sequence->cache());
+}
+
+size_t Scheduler::QueuePosition(const Sequence* sequence) const {
+  return sequence->schedule.running ? 0 : waiting_.Position(sequence);
+}
+
+}  // namespace luna::sched

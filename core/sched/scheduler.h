@@ -1,0 +1,110 @@
+// Decides who computes what in each tick, and who holds which blocks.
+#ifndef LUNA_CORE_SCHED_SCHEDULER_H_
+#define LUNA_CORE_SCHED_SCHEDULER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/batch/batch.h"
+#include "core/kv/block_pool.h"
+#include "core/kv/layout.h"
+#include "core/sched/idle_caches.h"
+#include "core/sched/sequence.h"
+#include "core/sched/step_plan.h"
+#include "core/sched/waiting_queue.h"
+
+namespace luna::sched {
+
+struct SchedulerOptions {
+  int max_batch_tokens = 512;
+  int max_running = 256;
+  bool keep_kv = true;  // false: a token's whole text is computed again for the next one
+};
+
+// What a step brought for one sequence: a token, or the end, or both.
+struct Outcome {
+  Sequence* sequence = nullptr;
+  const sample::SampledToken* sampled = nullptr;  // null if the row failed; valid until the next step
+  Ending ending;
+};
+
+// The rule under everything: at the start of a step, every running sequence's next token is paid for.
+// What it still needs to compute all tokens it has ("outstanding") is, summed over the running ones,
+// at most what is free or held by caches that nobody computes into ("supply"). A sequence is admitted only if
+// that stays true; if growth breaks it, the newest running one leaves until it is true again. So
+// chunks and decodes never fail for want of a block, and no two sequences can wait for each other.
+//
+// Knows blocks, tokens and order; nothing of models, streams or turns. Borrows layout, pool, caches
+// and sequences. Engine thread only.
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, const kv::KvLayout* layout, kv::BlockPool* pool);
+
+  // A session begins and ends; its cache has no live sequence then.
+  void AddCache(SessionCache* cache) { idle_.Add(cache); }
+  void RemoveCache(SessionCache* cache) { idle_.Remove(cache); }
+
+  // Stands in line, and is admitted at once if it can be. Its cache holds none of its tokens, or
+  // fewer than all of them. BlocksForTokens of all it will ever compute fits the pool and its quota.
+  void Enqueue(Sequence* sequence);
+  // Leaves line or batch; its cache is idle again. No step is in flight.
+  void Remove(Sequence* sequence);
+
+  // The only place that takes blocks. Borrowed until the next call.
+  const StepPlan& Plan();
+  // The step of the last plan was computed; `result` has one sample for each row that samples, in
+  // order. Those that ended are out of the batch. Borrowed until the next call.
+  const std::vector<Outcome>& Commit(const batch::StepResult& result);
+
+  const std::vector<Sequence*>& running() const { return running_; }
+  const std::vector<Sequence*>& waiting() const { return waiting_.entries(); }
+  // How many stand before it in line; 0 for one that was admitted.
+  size_t QueuePosition(const Sequence* sequence) const;
+  uint64_t preemptions() const { return preemptions_; }
+
+ private:
+  // admission.cc
+  void Admit();
+  bool Fits(const Sequence& sequence) const;
+  int64_t Outstanding(const Sequence& sequence) const;
+  int64_t Outstanding() const;
+  int64_t Growth(const Sequence& sequence) const;
+  int64_t Supply() const;
+
+  // preemption.cc
+  void Balance();
+  Sequence* NewestPreemptible() const;
+  void Preempt(Sequence* sequence);
+  void FailOldest();
+
+  // budget.cc
+  void AllotDecodes();
+  void AllotPrefills();
+  void AddRow(Sequence* sequence, int num_tokens);
+
+  void LeaveBatch(Sequence* sequence);
+  void CommitRow(const StepPlan::Row& row, const sample::SampledToken* sampled);
+
+  const SchedulerOptions options_;
+  const kv::KvLayout* const layout_;
+  kv::BlockPool* const pool_;
+
+  WaitingQueue waiting_;
+  std::vector<Sequence*> running_;  // in the order of admission
+  IdleCaches idle_;
+
+  StepPlan plan_;
+  std::vector<Outcome> outcomes_;
+  struct Prefill {
+    Sequence* sequence;
+    int num_tokens;
+  };
+  std::vector<Prefill> prefills_;  // scratch of AllotPrefills
+  int64_t spare_ = 0;              // supply less what is outstanding, while rows are made
+  uint64_t hunger_ = 0;            // counts submissions and tokens
+  uint64_t preemptions_ = 0;
+};
+
+}  // namespace luna::sched
+
+#endif  // LUNA_CORE_SCHED_SCHEDULER_H_
