@@ -6,10 +6,10 @@
 #include <functional>
 #include <limits>
 
-#include "tests/backend/allocation_counter.h"
 #include "tests/backend/backend_cases.h"
 #include "tests/backend/random_model.h"
 #include "tests/backend/sequence_driver.h"
+#include "tests/fakes/allocation_counter.h"
 
 namespace luna::backend {
 namespace {
@@ -64,7 +64,10 @@ TEST_P(ContractTest, DamagedBatchesAreRefusedWithTheReason) {
       {[](auto& b) { b.block_tables[0] = 32; }, "has block 32 in group 0; the pool has 32"},
       {[](auto& b) { b.block_tables[1] = batch::kNoBlock; }, "has block -1 in group 0"},
       {[](auto& b) { b.block_tables.pop_back(); }, "block table starts"},
-      {[](auto& b) { b.block_table_starts[1] = 2; b.block_table_starts[2] = 2; },
+      {[](auto& b) {
+         b.block_table_starts[1] = 2;
+         b.block_table_starts[2] = 2;
+       },
        "needs 3 blocks in group 0; its table has 2"},
       {[](auto& b) { b.samples.back().row = 10; }, "sampled row 10"},
       {[](auto& b) { b.samples.back().params = nullptr; }, "sampled row 9"},
@@ -209,7 +212,8 @@ TEST_P(ContractTest, WeightsOfTheWrongShapeAreRefused) {
   EXPECT_TRUE(make([](model::Model&) {}).ok());
   absl::Status status = make([](model::Model& m) { m.weights.layers[1].k_bias.cols = 3; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1: tensor k_bias is [1, 3]; expected [1, 40]"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("layer 1: tensor k_bias is [1, 3]; expected [1, 40]"));
   status = make([](model::Model& m) { m.weights.layers[2].gate = {}; });
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 2: tensor gate is missing"));
   status = make([](model::Model& m) { m.weights.layers.pop_back(); });
