@@ -92,13 +92,14 @@ void AddEndIds(JsonFields& fields, text::TokenizerData& data) {
   }
 }
 
-// Special tokens as generation_config.json or config.json give them.
-absl::Status AddSpecialTokens(std::string_view text, std::string_view file,
+// Special tokens as generation_config.json or config.json give them; `end_ids`: those that end an
+// answer too.
+absl::Status AddSpecialTokens(std::string_view text, std::string_view file, bool end_ids,
                               text::TokenizerData& data) {
   if (text.empty()) return absl::OkStatus();
   LUNA_ASSIGN_OR_RETURN(const json object, ParseJsonObject(text, file));
   JsonFields fields(object, std::string(file));
-  AddEndIds(fields, data);
+  if (end_ids) AddEndIds(fields, data);
   const int bos = fields.Find("bos_token_id") != nullptr ? fields.Int("bos_token_id", -1) : -1;
   if (!data.bos && bos >= 0 && bos < static_cast<int>(data.tokens.size())) data.bos = bos;
   return fields.status();
@@ -141,8 +142,11 @@ absl::StatusOr<text::TokenizerData> ReadTokenizer(const std::string& directory,
   constexpr char kGeneration[] = "generation_config.json";
   LUNA_ASSIGN_OR_RETURN(const std::string generation,
                         ReadOptional(absl::StrCat(directory, "/", kGeneration), kMaxConfigBytes));
-  LUNA_RETURN_IF_ERROR(AddSpecialTokens(generation, kGeneration, *data));
-  LUNA_RETURN_IF_ERROR(AddSpecialTokens(config_text, "config.json", *data));
+  LUNA_RETURN_IF_ERROR(AddSpecialTokens(generation, kGeneration, true, *data));
+  // config.json often repeats its class's default end, which the tokenizer knows nothing of: it counts
+  // only where nothing better is there.
+  const bool no_ends = generation.empty() && data->end_ids.empty();
+  LUNA_RETURN_IF_ERROR(AddSpecialTokens(config_text, "config.json", no_ends, *data));
   LUNA_RETURN_IF_ERROR(ReadChatTemplate(directory, *data));
   return data;
 }
