@@ -42,10 +42,17 @@ def gpt2() -> Reference:
 
 def smollm2() -> Reference:
     import transformers
+    from tokenizers import pre_tokenizers
 
     file = next((MODELS / "smollm2-135m").glob("*.gguf"))
     loaded = transformers.AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
-    return hugging_face(loaded.backend_tokenizer)
+    tokenizer = loaded.backend_tokenizer
+    # Reading a GGUF file, transformers leaves out the first half of what "smollm" stands for.
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ])  # fmt: skip
+    return hugging_face(tokenizer)
 
 
 def tiktoken_reference(family: str, pattern: str, normalize: Callable[[str], str]) -> Reference:

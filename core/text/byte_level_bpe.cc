@@ -82,14 +82,14 @@ absl::Status ByteLevelBpe::IndexMerges() {
   return absl::OkStatus();
 }
 
-absl::Status ByteLevelBpe::EncodeSegment(std::string_view segment, bool /*at_text_start*/,
+absl::Status ByteLevelBpe::EncodeSegment(std::string_view segment, TextBefore before,
                                          std::vector<TokenId>& ids) const {
   std::string changed;
   if (data_.normalize_nfc && !IsAscii(segment)) {
     changed = NormalizeNfc(segment);
     segment = changed;
   }
-  if (data_.add_space_prefix && segment.front() != ' ') {
+  if (data_.add_space_prefix && before != TextBefore::kText && segment.front() != ' ') {
     changed.assign(absl::StrCat(" ", AbslView(segment)));
     segment = changed;
   }

@@ -26,7 +26,7 @@ class ByteLevelBpe final : public SegmentingTokenizer {
  private:
   explicit ByteLevelBpe(TokenizerData data) : SegmentingTokenizer(std::move(data)) {}
 
-  absl::Status EncodeSegment(std::string_view segment, bool at_text_start,
+  absl::Status EncodeSegment(std::string_view segment, TextBefore before,
                              std::vector<TokenId>& ids) const override;
   void IndexTokens();
   absl::Status IndexMerges();

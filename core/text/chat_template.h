@@ -36,7 +36,8 @@ struct RenderedTurn {
 
 // What stands between an answer and the next turn's body.
 struct TurnMarkers {
-  std::vector<TokenId> end;        // what ends an answer that did not end itself (LENGTH, stop string)
+  // What ends an answer that did not end itself (LENGTH, stop string); the end token is its last.
+  std::vector<TokenId> end;
   std::vector<TokenId> after_end;  // follows the end token, sampled or added (ChatML: a newline)
 };
 
@@ -56,6 +57,12 @@ class ChatTemplate {
   // the last one from the user. INVALID_ARGUMENT names the message by index otherwise.
   // Equal to transformers' apply_chat_template(add_generation_prompt=True) for opening + body.
   virtual absl::StatusOr<RenderedTurn> RenderTurn(std::span<const ChatMessage> messages) const = 0;
+
+  // The opening of a conversation whose system prompt is `system` instead of the default one: what stands
+  // in front of the first turn's body when its messages have no system message.
+  // FAILED_PRECONDITION for a family that writes the system prompt into the first user turn (Llama 2,
+  // Gemma): there it can only come with that turn's messages.
+  virtual absl::StatusOr<std::vector<TokenId>> RenderOpening(std::string_view system) const = 0;
 
   virtual const TurnMarkers& markers() const = 0;
 };

@@ -22,8 +22,9 @@ absl::StatusOr<std::vector<TokenId>> SegmentingTokenizer::Encode(
     const TokenTrie::Match match =
         added.empty() ? TokenTrie::Match{text.size(), 0, -1} : added.FindNext(text, offset);
     if (match.offset > offset) {
+      const TextBefore before = offset == 0 ? options.before : TextBefore::kAddedToken;
       LUNA_RETURN_IF_ERROR(
-          EncodeSegment(text.substr(offset, match.offset - offset), offset == 0, ids));
+          EncodeSegment(text.substr(offset, match.offset - offset), before, ids));
     }
     if (match.size > 0) ids.push_back(match.id);
     offset = match.offset + match.size;

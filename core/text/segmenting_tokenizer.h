@@ -23,8 +23,7 @@ class SegmentingTokenizer : public Tokenizer {
   explicit SegmentingTokenizer(TokenizerData data) : Tokenizer(std::move(data)) {}
 
   // Appends the ids of `segment`, which is valid UTF-8, not empty and free of added tokens.
-  // `at_text_start`: nothing stands in front of it.
-  virtual absl::Status EncodeSegment(std::string_view segment, bool at_text_start,
+  virtual absl::Status EncodeSegment(std::string_view segment, TextBefore before,
                                      std::vector<TokenId>& ids) const = 0;
 
   // For the constructor: tokens matched in the text itself, always or with parse_special only.

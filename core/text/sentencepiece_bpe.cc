@@ -187,19 +187,19 @@ void SentencePieceBpe::IndexScores(const IdsBySpelling& pieces) {
   }
 }
 
-std::string SentencePieceBpe::Escape(std::string_view segment, bool at_text_start) const {
+std::string SentencePieceBpe::Escape(std::string_view segment, TextBefore before) const {
   std::string collapsed;
   if (data_.remove_extra_whitespaces) {
     collapsed = CollapseSpaces(segment);
     segment = collapsed;
   }
   std::string escaped = EscapeSpaces(segment);
-  if (escaped.empty() || !data_.add_space_prefix) return escaped;
+  if (escaped.empty() || !data_.add_space_prefix || before == TextBefore::kText) return escaped;
   const bool has_space = std::string_view(escaped).starts_with(kSpace);
   switch (data_.space_prefix_rule) {
     case SpacePrefixRule::kEverySegment: break;
     case SpacePrefixRule::kMetaspaceFirst:
-      if (has_space || !at_text_start) return escaped;
+      if (has_space || before != TextBefore::kNothing) return escaped;
       break;
     case SpacePrefixRule::kMetaspaceAlways:
       if (has_space) return escaped;
@@ -208,9 +208,9 @@ std::string SentencePieceBpe::Escape(std::string_view segment, bool at_text_star
   return escaped.insert(0, kSpace);
 }
 
-absl::Status SentencePieceBpe::EncodeSegment(std::string_view segment, bool at_text_start,
+absl::Status SentencePieceBpe::EncodeSegment(std::string_view segment, TextBefore before,
                                              std::vector<TokenId>& ids) const {
-  const std::string buffer = Escape(segment, at_text_start);
+  const std::string buffer = Escape(segment, before);
   const std::string_view escaped = buffer;
   if (escaped_user_defined_.empty()) {
     EncodeText(escaped, ids);

@@ -31,7 +31,7 @@ class SentencePieceBpe final : public SegmentingTokenizer {
 
   using IdsBySpelling = absl::flat_hash_map<std::string_view, TokenId>;
 
-  absl::Status EncodeSegment(std::string_view segment, bool at_text_start,
+  absl::Status EncodeSegment(std::string_view segment, TextBefore before,
                              std::vector<TokenId>& ids) const override;
   absl::Status IndexTokens(IdsBySpelling& pieces);
   absl::Status IndexMerges(const IdsBySpelling& pieces);
@@ -39,7 +39,7 @@ class SentencePieceBpe final : public SegmentingTokenizer {
   void AddMerge(TokenId left, TokenId right, int32_t rank, TokenId result);
   TokenId SymbolFor(std::string_view part, const IdsBySpelling& pieces);
 
-  std::string Escape(std::string_view segment, bool at_text_start) const;
+  std::string Escape(std::string_view segment, TextBefore before) const;
   void EncodeText(std::string_view escaped, std::vector<TokenId>& ids) const;
   void AppendSymbol(std::string_view character, std::vector<TokenId>& symbols) const;
   void AppendMerged(const std::vector<TokenId>& symbols, std::vector<TokenId>& ids) const;

@@ -20,6 +20,12 @@ constexpr std::string_view kEndSpellings[] = {
     "<end_of_turn>", "<eos>", "</s>",
 };
 
+// What opens and closes turns. Some files call these user-defined, which a user's text could spell.
+constexpr std::string_view kTurnMarkers[] = {
+    "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+    "<start_of_turn>", "<end_of_turn>",
+};
+
 absl::Status CheckId(std::string_view name, TokenId id, size_t vocab_size) {
   if (id >= 0 && static_cast<size_t>(id) < vocab_size) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the tokenizer's ", AbslView(name), " token is ", id,
@@ -81,6 +87,15 @@ absl::Status Check(const TokenizerData& data) {
   return absl::OkStatus();
 }
 
+void MakeTurnMarkersControl(TokenizerData& data) {
+  for (size_t id = 0; id < data.tokens.size(); ++id) {
+    if (data.types[id] != TokenType::kUserDefined) continue;
+    for (const std::string_view marker : kTurnMarkers) {
+      if (data.tokens[id] == marker) data.types[id] = TokenType::kControl;
+    }
+  }
+}
+
 void AddKnownEndTokens(TokenizerData& data) {
   for (const std::string_view spelling : kEndSpellings) {
     for (size_t id = 0; id < data.tokens.size(); ++id) {
@@ -97,6 +112,7 @@ void AddKnownEndTokens(TokenizerData& data) {
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerData data) {
   LUNA_RETURN_IF_ERROR(Check(data));
+  MakeTurnMarkersControl(data);
   AddKnownEndTokens(data);
   if (data.kind == TokenizerKind::kSentencePieceBpe) return SentencePieceBpe::Create(std::move(data));
   return ByteLevelBpe::Create(std::move(data));

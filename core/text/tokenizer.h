@@ -14,11 +14,15 @@
 
 namespace luna::text {
 
+// What stands in front of a text; says whether SentencePiece's prefix space belongs there.
+enum class TextBefore { kNothing, kAddedToken, kText };
+
 struct EncodeOptions {
   // Spellings of control tokens ("<|im_end|>") become those tokens. Off for text from users.
   bool parse_special = false;
   // Prepend BOS / append EOS where the file says so.
   bool add_special = false;
+  TextBefore before = TextBefore::kNothing;
 };
 
 // Const after construction and thread-safe.
