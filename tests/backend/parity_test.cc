@@ -13,9 +13,9 @@ namespace {
 
 // Log-probabilities of these models lie between about -15 and 0. The twin sums in double and rounds
 // once; the kernels sum up to a hundred f32 products, rounding each (2^-24 relative), in a dozen
-// products one after the other, and their exponential is good to 2 ulp: 2e-4 is a few times what is
+// products one after the other, and their exponential is good to 2 ulp: 5e-5 is a few times what is
 // seen, and an order below what a wrong angle, window, bias or norm does.
-constexpr float kTolerance = 2e-4f;
+constexpr float kTolerance = 5e-5f;
 
 class ParityTest : public testing::TestWithParam<std::string> {};
 

@@ -69,17 +69,20 @@ void SequenceDriver::DropBehindWindows(TestSequence& sequence) {
   }
 }
 
-void SequenceDriver::BuildBatch(std::span<const Chunk> chunks, const sample::SamplingParams& params) {
+void SequenceDriver::BuildBatch(std::span<const Chunk> chunks, const sample::SamplingParams& params,
+                                const std::function<bool(int position)>& wanted) {
   batch_.Clear();
   batch_.sequence_starts.push_back(0);
   for (const Chunk& chunk : chunks) {
     TestSequence& sequence = *chunk.sequence;
     for (int i = 0; i < chunk.count; ++i) {
       const int position = sequence.computed + i;
-      batch_.samples.push_back({.row = batch_.num_tokens(),
-                                .params = &params,
-                                .seed = sequence.seed,
-                                .position = static_cast<uint64_t>(position) + 1});
+      if (!wanted || wanted(position)) {
+        batch_.samples.push_back({.row = batch_.num_tokens(),
+                                  .params = &params,
+                                  .seed = sequence.seed,
+                                  .position = static_cast<uint64_t>(position) + 1});
+      }
       batch_.token_ids.push_back(sequence.tokens[position]);
       batch_.positions.push_back(position);
     }
@@ -96,20 +99,23 @@ void SequenceDriver::BuildBatch(std::span<const Chunk> chunks, const sample::Sam
   }
 }
 
-absl::Status SequenceDriver::Step(std::span<const Chunk> chunks,
-                                  const sample::SamplingParams& params) {
+absl::Status SequenceDriver::Step(std::span<const Chunk> chunks, const sample::SamplingParams& params,
+                                  const std::function<bool(int position)>& wanted) {
   for (const Chunk& chunk : chunks) Extend(*chunk.sequence, chunk.count);
-  BuildBatch(chunks, params);
+  BuildBatch(chunks, params, wanted);
   LUNA_RETURN_IF_ERROR(backend_.Launch(batch_));
   LUNA_RETURN_IF_ERROR(backend_.Collect(result_));
   LUNA_CHECK_EQ(result_.samples.size(), batch_.samples.size());
   auto sampled = result_.samples.begin();
   for (const Chunk& chunk : chunks) {
-    for (int i = 0; i < chunk.count; ++i, ++sampled) {
-      RowResult row{.status = sampled->status, .token = sampled->token, .logprobs = {}};
-      if (!sampled->top.empty()) row.logprobs.resize(vocab_size_);
+    for (int i = 0; i < chunk.count; ++i) {
+      RowResult& row = chunk.sequence->rows.emplace_back();
+      if (wanted && !wanted(chunk.sequence->computed + i)) continue;
+      row.status = sampled->status;
+      row.token = sampled->token;
+      if (!sampled->top.empty()) row.logprobs.assign(vocab_size_, kNotAmongTheTop);
       for (const sample::TokenLogprob& top : sampled->top) row.logprobs[top.token] = top.logprob;
-      chunk.sequence->rows.push_back(std::move(row));
+      ++sampled;
     }
     chunk.sequence->computed += chunk.count;
     DropBehindWindows(*chunk.sequence);

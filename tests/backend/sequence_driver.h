@@ -3,6 +3,7 @@
 #ifndef LUNA_TESTS_BACKEND_SEQUENCE_DRIVER_H_
 #define LUNA_TESTS_BACKEND_SEQUENCE_DRIVER_H_
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,11 +15,14 @@
 
 namespace luna::backend {
 
-// What one token led to: the choice, and the log-probability of every token of the vocabulary.
+// In RowResult::logprobs, of a token that was not among those asked for.
+inline constexpr float kNotAmongTheTop = 1.0f;
+
+// What one token led to: the choice, and the log-probabilities that were asked for.
 struct RowResult {
   absl::Status status;
   TokenId token = 0;
-  std::vector<float> logprobs;  // [vocab_size] by token id
+  std::vector<float> logprobs;  // [vocab_size] by token id, or empty
   bool operator==(const RowResult& other) const;  // bit for bit
 };
 
@@ -44,8 +48,10 @@ class SequenceDriver {
   SequenceDriver(Backend& backend, const model::ModelConfig& config, int block_tokens,
                  int num_blocks, uint32_t scramble = 1);
 
-  // One step; every row is sampled. Status of Launch or Collect.
-  absl::Status Step(std::span<const Chunk> chunks, const sample::SamplingParams& params);
+  // One step. Rows at positions that `wanted` refuses are not sampled and leave an empty result;
+  // without `wanted` all are. Status of Launch or Collect.
+  absl::Status Step(std::span<const Chunk> chunks, const sample::SamplingParams& params,
+                    const std::function<bool(int position)>& wanted = nullptr);
   // The same with full distributions and temperature 1.
   absl::Status Step(std::span<const Chunk> chunks);
   // Computes the rest of one sequence, alone, `chunk` tokens at a time.
@@ -61,7 +67,8 @@ class SequenceDriver {
  private:
   void Extend(TestSequence& sequence, int count);
   void DropBehindWindows(TestSequence& sequence);
-  void BuildBatch(std::span<const Chunk> chunks, const sample::SamplingParams& params);
+  void BuildBatch(std::span<const Chunk> chunks, const sample::SamplingParams& params,
+                  const std::function<bool(int position)>& wanted);
 
   Backend& backend_;
   kv::KvLayout layout_;
