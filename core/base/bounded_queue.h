@@ -59,6 +59,11 @@ class BoundedQueue {
     not_empty_.notify_one();
   }
 
+  bool empty() const {
+    std::lock_guard lock(mutex_);
+    return items_.empty();
+  }
+
   bool closed() const {
     std::lock_guard lock(mutex_);
     return closed_;

@@ -61,10 +61,10 @@ struct Usage {
 struct Finished {
   FinishReason reason = FinishReason::kStop;
   Limit limit = Limit::kNone;
-  std::string stop;                // the stop string that ended it
-  std::optional<TokenId> stop_id;  // or the end token or stop id
-  absl::Status error;              // with kError
-  Usage usage;
+  std::string stop = {};                // the stop string that ended it
+  std::optional<TokenId> stop_id = {};  // or the end token or stop id
+  absl::Status error = {};              // with kError
+  Usage usage = {};
   uint32_t turn = 0;               // the session's, now
 };
 
@@ -102,14 +102,17 @@ class TokenStream {
   void TakeAll(Taken& out);
 
   // The reader is gone, or wants no more: the engine ends the generation at the first tick that sees
-  // it, discarding the turn, or committing what is there if `keep_partial`. Any thread; idempotent. The
+  // it, discarding the turn, or committing what is there. Any thread; the first request counts. The
   // engine needs no wake-up for it: while a generation lives, the engine ticks.
   enum class Cancel : int { kNo, kDiscard, kKeepPartial };
   void RequestCancel(Cancel how);
   Cancel cancel_requested() const { return cancel_.load(std::memory_order_relaxed); }
 
  private:
-  // Sets notified_ and says whether wake_ is due; called with mutex_ held, wake_ called after.
+  // Makes one change under the lock, then wakes the reader if that is due.
+  template <typename Change>
+  void Write(Change change);
+  // Sets notified_ and says whether wake_ is due; called with mutex_ held.
   bool MarkReady();
 
   const std::function<void()> wake_;

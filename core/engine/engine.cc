@@ -1,0 +1,185 @@
+#include "core/engine/engine.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/status_details.h"
+#include "core/engine/engine_impl.h"
+#include "core/sched/batch_builder.h"
+
+namespace luna::engine {
+namespace {
+
+// Commands, not generations: far more than one tick can bring in, and a bound all the same.
+constexpr size_t kInboxCapacity = 4096;
+constexpr absl::Duration kInboxRetryAfter = absl::Milliseconds(100);
+
+int64_t QuotaBlocksByDefault(const EngineOptions& options, int context) {
+  if (options.default_quota_bytes > 0) {
+    return options.default_quota_bytes / options.layout.block_bytes();
+  }
+  return options.layout.BlocksForTokens(context, options.max_batch_tokens);
+}
+
+}  // namespace
+
+Engine::Impl::Impl(EngineOptions options, backend::Backend* backend,
+                   const text::Tokenizer* tokenizer, const Clock* clock,
+                   std::function<void()> on_published)
+    : options_(std::move(options)),
+      backend_(backend),
+      tokenizer_(tokenizer),
+      clock_(clock),
+      on_published_(std::move(on_published)),
+      default_quota_blocks_(QuotaBlocksByDefault(options_, backend->info().context_length)),
+      inbox_(kInboxCapacity),
+      blocks_(options_.num_blocks),
+      scheduler_({.max_batch_tokens = options_.max_batch_tokens,
+                  .max_running = options_.max_running,
+                  .keep_kv = options_.keep_kv},
+                 &options_.layout, &blocks_),
+      sessions_(&options_.layout, &blocks_),
+      started_(clock->Now()),
+      now_(started_) {
+  sched::ReserveBatch(options_.layout, options_.max_batch_tokens, options_.max_running,
+                      options_.num_blocks, context(), batch_);
+  result_.samples.reserve(options_.max_running);
+}
+
+void Engine::Impl::Post(Command command) {
+  if (inbox_.Push(std::move(command))) return;
+  if (inbox_.closed()) return command.refuse(absl::UnavailableError("the server is stopping"));
+  command.refuse(WithRetryAfter(
+      absl::ResourceExhaustedError(
+          "the engine's inbox is full: " + std::to_string(kInboxCapacity) + " commands wait"),
+      kInboxRetryAfter));
+}
+
+bool Engine::Impl::DrainInbox() {
+  inbox_.TakeAll(commands_);
+  for (Command& command : commands_) command.run();
+  const bool any = !commands_.empty();
+  commands_.clear();  // what they captured must not outlive this tick
+  return any;
+}
+
+bool Engine::Impl::Tick() {
+  now_ = clock_->Now();
+  const bool had_commands = DrainInbox();
+  const bool had_work = !live_.empty();
+  if (!had_commands && !had_work) return false;
+  ++tick_;
+  EndCancelledAndLate();
+  RunStep();
+  for (Done<Snapshot>& done : std::exchange(snapshot_requests_, {})) done(TakeSnapshot());
+  if (std::exchange(published_, false) && on_published_) on_published_();
+  return true;
+}
+
+void Engine::Impl::Start() {
+  LUNA_CHECK(!thread_.joinable());
+  thread_ = std::thread([this] { Loop(); });
+}
+
+// While a generation lives every tick has something to do, so the thread never sleeps on one.
+void Engine::Impl::Loop() {
+  while (!inbox_.closed()) {
+    if (!Tick()) inbox_.Wait();
+  }
+}
+
+void Engine::Impl::Stop() {
+  inbox_.Close();
+  if (thread_.joinable()) thread_.join();
+  Shutdown();
+}
+
+// The engine thread is gone, so this one owns its state now.
+void Engine::Impl::Shutdown() {
+  const absl::Status stopping = absl::UnavailableError("the server is stopping");
+  inbox_.TakeAll(commands_);
+  for (Command& command : commands_) command.refuse(stopping);
+  commands_.clear();
+  for (Done<Snapshot>& done : std::exchange(snapshot_requests_, {})) done(stopping);
+  while (!live_.empty()) EndWithError(*live_.begin()->second, stopping);
+  if (std::exchange(published_, false) && on_published_) on_published_();
+}
+
+// --- The face. ---
+
+Engine::Engine(EngineOptions options, backend::Backend* backend, const text::Tokenizer* tokenizer,
+               const Clock* clock, std::function<void()> on_published)
+    : impl_(std::make_unique<Impl>(std::move(options), backend, tokenizer, clock,
+                                   std::move(on_published))) {}
+
+Engine::~Engine() { impl_->Stop(); }
+
+void Engine::Submit(Request request, std::shared_ptr<TokenStream> stream) {
+  impl_->Post({.run = [impl = impl_.get(), request = std::move(request),
+                       stream]() mutable { impl->Submit(std::move(request), std::move(stream)); },
+               .refuse = [stream](absl::Status status) { stream->Reject(std::move(status)); }});
+}
+
+void Engine::Abort(std::string generation_id, bool keep_partial, Done<bool> done) {
+  impl_->Ask<bool>(std::move(done), [impl = impl_.get(), id = std::move(generation_id),
+                                     keep_partial] { return impl->Abort(id, keep_partial); });
+}
+
+void Engine::CreateSession(SessionSpec spec, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done), [impl = impl_.get(), spec = std::move(spec)] {
+    return impl->CreateSession(spec);
+  });
+}
+
+void Engine::GetSession(std::string key, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done), [impl = impl_.get(), key = std::move(key)] {
+    return impl->GetSession(key);
+  });
+}
+
+void Engine::ListSessions(std::string caller, Done<std::vector<SessionInfo>> done) {
+  impl_->Ask<std::vector<SessionInfo>>(
+      std::move(done), [impl = impl_.get(), caller = std::move(caller)] {
+        return impl->ListSessions(caller);
+      });
+}
+
+void Engine::UpdateSession(std::string key, SessionUpdate update, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done), [impl = impl_.get(), key = std::move(key),
+                                            update = std::move(update)] {
+    return impl->UpdateSession(key, update);
+  });
+}
+
+void Engine::ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done), [impl = impl_.get(), key = std::move(key), to_turn] {
+    return impl->ResetSession(key, to_turn);
+  });
+}
+
+void Engine::CloseSession(std::string key, Done<bool> done) {
+  impl_->Ask<bool>(std::move(done), [impl = impl_.get(), key = std::move(key)] {
+    return impl->CloseSession(key);
+  });
+}
+
+void Engine::TakeSnapshot(Done<Snapshot> done) {
+  impl_->Post({.run = [impl = impl_.get(), done] { impl->AddSnapshotRequest(done); },
+               .refuse = [done](absl::Status status) { done(std::move(status)); }});
+}
+
+void Engine::CheckInvariants(Done<std::vector<std::string>> done) {
+  impl_->Ask<std::vector<std::string>>(std::move(done),
+                                       [impl = impl_.get()] { return impl->CheckInvariants(); });
+}
+
+void Engine::Drain(Done<uint32_t> done) {
+  impl_->Ask<uint32_t>(std::move(done), [impl = impl_.get()] { return impl->Drain(); });
+}
+
+void Engine::Start() { impl_->Start(); }
+void Engine::Stop() { impl_->Stop(); }
+bool Engine::Tick() { return impl_->Tick(); }
+bool Engine::Idle() const { return impl_->Idle(); }
+
+}  // namespace luna::engine

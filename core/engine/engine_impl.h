@@ -1,0 +1,166 @@
+// The engine behind its face. One file for each question:
+//   engine.cc            the face, the thread, the tick
+//   submit.cc            may this request begin, and how long may it become
+//   step.cc              one step of the batch, and what it brought
+//   finish.cc            how a generation ends
+//   session_commands.cc  what callers do to sessions
+//   snapshot.cc          what is held and what is going on; does it add up
+#ifndef LUNA_CORE_ENGINE_ENGINE_IMPL_H_
+#define LUNA_CORE_ENGINE_ENGINE_IMPL_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/base/bounded_queue.h"
+#include "core/batch/batch.h"
+#include "core/engine/engine.h"
+#include "core/engine/generation.h"
+#include "core/engine/rate_meter.h"
+#include "core/engine/session_table.h"
+#include "core/engine/token_limits.h"
+#include "core/kv/block_pool.h"
+#include "core/sched/scheduler.h"
+
+namespace luna::engine {
+
+class Engine::Impl {
+ public:
+  Impl(EngineOptions options, backend::Backend* backend, const text::Tokenizer* tokenizer,
+       const Clock* clock, std::function<void()> on_published);
+
+  // --- Any thread. ---
+
+  // One entry of the inbox: exactly one of the two is called.
+  struct Command {
+    std::function<void()> run;
+    std::function<void(absl::Status)> refuse;
+  };
+  void Post(Command command);
+  // `ask` runs on the engine thread and gives what `done` is told.
+  template <typename T>
+  void Ask(Done<T> done, std::function<absl::StatusOr<T>()> ask) {
+    Post({.run = [done, ask = std::move(ask)] { done(ask()); },
+          .refuse = [done](absl::Status status) { done(std::move(status)); }});
+  }
+  void Start();
+  void Stop();
+
+  // --- Engine thread, or whoever calls Tick by hand. ---
+  bool Tick();
+  bool Idle() const { return live_.empty() && inbox_.empty(); }
+
+  // submit.cc
+  void Submit(Request request, std::shared_ptr<TokenStream> stream);
+  // finish.cc
+  bool Abort(const std::string& generation_id, bool keep_partial);
+  // session_commands.cc
+  absl::StatusOr<SessionInfo> CreateSession(SessionSpec spec);
+  absl::StatusOr<SessionInfo> GetSession(const std::string& key);
+  std::vector<SessionInfo> ListSessions(const std::string& caller) const;
+  absl::StatusOr<SessionInfo> UpdateSession(const std::string& key, SessionUpdate update);
+  absl::StatusOr<SessionInfo> ResetSession(const std::string& key, uint32_t to_turn);
+  absl::StatusOr<bool> CloseSession(const std::string& key);
+  uint32_t Drain();
+  // snapshot.cc
+  void AddSnapshotRequest(Done<Snapshot> done) { snapshot_requests_.push_back(std::move(done)); }
+  std::vector<std::string> CheckInvariants() const;
+
+ private:
+  enum class Turn { kCommit, kDiscard };
+
+  // engine.cc
+  void Loop();
+  bool DrainInbox();
+  void Shutdown();
+
+  // submit.cc
+  absl::Status TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream);
+  absl::Status CheckMayBegin(const Request& request) const;
+  absl::StatusOr<Session*> SessionFor(const Request& request);
+  absl::Status Begin(const Request& request, Session& session,
+                     std::shared_ptr<TokenStream>& stream);
+  absl::Status CheckTokens(const Request& request) const;
+  int64_t RoomForPrompt(const TokenLimits& limits, const sample::StopParams& stopping) const;
+  absl::Status StandInLine(Generation& generation);
+  uint64_t NextSeed();
+
+  // step.cc
+  void EndCancelledAndLate();
+  bool RunStep();
+  absl::Status Compute(const sched::StepPlan& plan);
+  void NoteStart(const sched::StepPlan& plan);
+  void FailStep(const sched::StepPlan& plan, const absl::Status& status);
+  void Publish(const std::vector<sched::Outcome>& outcomes);
+  void PublishToken(Generation& generation, const sched::Outcome& outcome);
+  void CountStep(const sched::StepPlan& plan, absl::Time begin);
+
+  // finish.cc
+  void EndByItself(Generation& generation, const sched::Ending& ending);
+  void EndWithError(Generation& generation, absl::Status status);
+  // The one way out: takes it from the scheduler, settles the turn, tells the reader, forgets it.
+  void End(Generation& generation, Finished finished, Turn turn);
+  Usage UsageOf(const Generation& generation) const;
+  void CloseSession(Session& session);
+
+  // session_commands.cc
+  absl::StatusOr<Session*> FindSession(const std::string& key) const;
+  absl::Status CheckSampling(const sample::SamplingOverrides& sampling) const;
+  absl::StatusOr<int64_t> QuotaBlocks(int64_t quota_bytes) const;
+  void SetQuota(Session& session, int64_t quota_blocks);
+  SessionInfo InfoOf(const Session& session) const;
+
+  // snapshot.cc
+  Snapshot TakeSnapshot() const;
+  SessionMemory MemoryOf(const Session& session) const;
+  Load CurrentLoad() const;
+  SessionState StateOf(const Session& session) const;
+
+  int context() const { return backend_->info().context_length; }
+  TokenLimits LimitsFor(const Session& session) const;
+
+  const EngineOptions options_;
+  backend::Backend* const backend_;
+  const text::Tokenizer* const tokenizer_;
+  const Clock* const clock_;
+  const std::function<void()> on_published_;
+  const int64_t default_quota_blocks_;
+
+  BoundedQueue<Command> inbox_;
+  std::thread thread_;
+
+  // Everything below belongs to the engine thread. What is borrowed stands before who borrows it.
+  kv::BlockPool blocks_;
+  sched::Scheduler scheduler_;
+  SessionTable sessions_;
+  std::map<SequenceId, std::unique_ptr<Generation>> live_;
+  absl::flat_hash_map<std::string, Generation*> by_id_;
+  absl::flat_hash_set<std::pair<std::string, std::string>> request_ids_;  // caller, request_id
+
+  std::vector<Command> commands_;            // scratch of DrainInbox
+  std::vector<Done<Snapshot>> snapshot_requests_;
+  batch::Batch batch_;
+  batch::StepResult result_;
+  TokenLogprobs logprobs_;                   // scratch of PublishToken
+
+  bool draining_ = false;
+  bool published_ = false;                   // a stream got something in this tick
+  uint64_t tick_ = 0;
+  uint64_t last_sequence_ = 0;
+  uint64_t seeds_given_ = 0;
+  uint64_t total_tokens_ = 0, total_prompt_tokens_ = 0, finished_ = 0;
+  RateMeter token_rate_, prompt_rate_;
+  double step_ms_ = 0;                       // moving average
+  absl::Time started_, now_;                 // now_: of this tick
+};
+
+}  // namespace luna::engine
+
+#endif  // LUNA_CORE_ENGINE_ENGINE_IMPL_H_

@@ -1,0 +1,60 @@
+// A conversation: its history as token ids, its limits, its cache.
+#ifndef LUNA_CORE_ENGINE_SESSION_H_
+#define LUNA_CORE_ENGINE_SESSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/ids.h"
+#include "core/engine/session_info.h"
+#include "core/sample/overrides.h"
+#include "core/sched/session_cache.h"
+
+namespace luna::engine {
+
+struct Generation;
+
+// Where one committed turn lies in the history.
+struct TurnRecord {
+  int begin = 0;      // what joins it to what was before: the opening, or the end of the last answer
+  int body = 0;       // what the user said
+  int end = 0;        // behind the answer
+  std::string text;   // the answer
+};
+
+// Engine thread only.
+struct Session {
+  Session(SessionId session, const kv::KvLayout* layout, kv::BlockPool* blocks, int64_t quota_blocks)
+      : id(session), cache(session, layout, blocks, quota_blocks) {}
+
+  uint32_t turn() const { return dropped_turns + static_cast<uint32_t>(turns.size()); }
+  // The tokens that opened the conversation; they stay when turns leave from the front.
+  int opening_tokens() const { return turns.empty() ? 0 : turns.front().body; }
+
+  const SessionId id;
+  std::string key;
+  std::string caller;
+  std::string label;
+  bool ephemeral = false;  // of a one-off request: closed at its end
+  sample::SamplingOverrides default_sampling;
+  std::optional<SystemPrompt> system;
+  ContextPolicy context_policy = ContextPolicy::kRefuse;
+
+  std::vector<TokenId> history;
+  std::vector<TurnRecord> turns;   // those that are in the history
+  uint32_t dropped_turns = 0;      // left from the front since creation or reset
+  Generation* live = nullptr;      // the turn in progress
+  sched::SessionCache cache;       // of a beginning of the history, or of the turn in progress
+
+  uint64_t generated_tokens = 0;
+  uint32_t answer_tokens = 0;      // of the current or last answer
+  absl::Time answer_first = absl::InfinitePast(), answer_last = absl::InfinitePast();
+  absl::Time created, last_active;
+};
+
+}  // namespace luna::engine
+
+#endif  // LUNA_CORE_ENGINE_SESSION_H_

@@ -1,0 +1,217 @@
+// May this request begin, and how long may it become?
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_details.h"
+#include "core/base/status_macros.h"
+#include "core/engine/engine_impl.h"
+#include "core/engine/random_key.h"
+#include "core/sample/random.h"
+
+namespace luna::engine {
+namespace {
+
+constexpr absl::Duration kQueueRetryAfter = absl::Seconds(1);
+
+// The mailbox of a reader who is slower than this only costs a reallocation.
+constexpr int64_t kMailboxTokens = 1024;
+constexpr int64_t kBytesPerToken = 8;
+
+// A conversation that drops its oldest turns keeps a part of the context free for the answer.
+constexpr int64_t kAnswerShare = 4;
+
+absl::Status CheckIds(const std::vector<TokenId>& tokens, int vocab_size, const char* field) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
+    return InvalidField(absl::StrCat(field, "[", i, "]"),
+                        absl::StrCat("token id ", tokens[i], " is outside the vocabulary of ",
+                                     vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+// The checks of core/sample begin their messages with the field.
+absl::Status WithNamedField(absl::Status status) {
+  if (status.ok() || !FieldOf(status).empty()) return status;
+  const std::string message(status.message());
+  const size_t colon = message.find(": ");
+  return colon == std::string::npos ? status : WithField(std::move(status), message.substr(0, colon));
+}
+
+}  // namespace
+
+void Engine::Impl::Submit(Request request, std::shared_ptr<TokenStream> stream) {
+  if (request.arrival == absl::InfinitePast()) request.arrival = now_;
+  const absl::Status status = TrySubmit(request, stream);
+  if (!status.ok()) stream->Reject(status);
+  published_ = true;
+}
+
+absl::Status Engine::Impl::TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream) {
+  LUNA_RETURN_IF_ERROR(CheckMayBegin(request));
+  LUNA_RETURN_IF_ERROR(CheckTokens(request));
+  LUNA_ASSIGN_OR_RETURN(Session * session, SessionFor(request));
+  const absl::Status status = Begin(request, *session, stream);
+  if (!status.ok() && session->ephemeral) CloseSession(*session);
+  return status;
+}
+
+absl::Status Engine::Impl::CheckMayBegin(const Request& request) const {
+  if (draining_) return absl::UnavailableError("the server is draining; it takes nothing new");
+  if (request.deadline <= now_) {
+    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+  }
+  if (!request.request_id.empty() &&
+      request_ids_.contains(std::make_pair(request.caller, request.request_id))) {
+    return WithField(absl::AlreadyExistsError(absl::StrCat("request_id '", request.request_id,
+                                                           "' is that of a live request")),
+                     "request_id");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::CheckTokens(const Request& request) const {
+  const int vocab_size = backend_->info().vocab_size;
+  LUNA_RETURN_IF_ERROR(CheckIds(request.input.tokens, vocab_size, "token_ids"));
+  if (request.input.opening.has_value()) {
+    LUNA_RETURN_IF_ERROR(CheckIds(*request.input.opening, vocab_size, "opening"));
+  }
+  return WithNamedField(sample::Validate(request.stopping, vocab_size));
+}
+
+absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request) {
+  if (request.session_key.empty()) {
+    if (request.expected_turn.value_or(0) != 0) {
+      return absl::AbortedError(absl::StrCat("expected_turn is ", *request.expected_turn,
+                                             "; a request without a session is turn 0"));
+    }
+    Session* session = sessions_.Create(/*ephemeral=*/true, default_quota_blocks_, now_);
+    session->caller = request.caller;
+    session->label = request.request_id;
+    scheduler_.AddCache(&session->cache);
+    return session;
+  }
+  LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(request.session_key));
+  if (session->live != nullptr) {
+    return absl::AbortedError(
+        "the session has a live generation; it takes one at a time: wait for its end or abort it");
+  }
+  if (request.expected_turn.has_value() && *request.expected_turn != session->turn()) {
+    return absl::AbortedError(absl::StrCat("expected_turn is ", *request.expected_turn,
+                                           "; the session's turn is ", session->turn()));
+  }
+  return session;
+}
+
+// Nothing of the session's history changes before the turn commits: a refusal costs at most cache.
+absl::Status Engine::Impl::Begin(const Request& request, Session& session,
+                                 std::shared_ptr<TokenStream>& stream) {
+  const sample::SamplingOverrides overrides =
+      sample::Merge(request.sampling, session.default_sampling);
+  sample::SamplingParams sampling = sample::Resolve(overrides);
+  sampling.num_logprobs = request.num_logprobs;
+  LUNA_RETURN_IF_ERROR(WithNamedField(sample::Validate(sampling, backend_->info().vocab_size)));
+
+  const TokenLimits limits = LimitsFor(session);
+  LUNA_ASSIGN_OR_RETURN(TurnDraft draft,
+                        DraftTurn(session, request.input,
+                                  {.tokenizer = tokenizer_,
+                                   .markers = &options_.markers,
+                                   .default_opening = &options_.default_opening},
+                                  RoomForPrompt(limits, request.stopping)));
+  const int64_t prompt_tokens = static_cast<int64_t>(draft.prompt.size());
+  LUNA_RETURN_IF_ERROR(CheckFits(limits, prompt_tokens, draft.begin));
+  const AnswerLimit answer = LimitAnswer(limits, prompt_tokens, request.stopping.max_tokens);
+  sample::StopParams stopping = request.stopping;
+  stopping.max_tokens = answer.max_tokens;
+  PrepareCache(session, draft);
+
+  auto owned = std::make_unique<Generation>();
+  Generation& generation = *owned;
+  generation.number = SequenceId(++last_sequence_);
+  generation.id = RandomKey();
+  generation.caller = request.caller;
+  generation.request_id = request.request_id;
+  generation.session = &session;
+  generation.stream = stream;
+  generation.draft = std::move(draft);
+  generation.limit = answer.limit;
+  generation.arrival = request.arrival;
+  generation.deadline = request.deadline;
+  const uint64_t seed = overrides.seed.has_value() ? *overrides.seed : NextSeed();
+  if (answer.max_tokens > 0) {
+    generation.sequence.emplace(
+        sched::SequenceSpec{.id = generation.number,
+                            .caller = std::hash<std::string>()(request.caller),
+                            .priority = request.priority,
+                            .prompt = generation.draft.prompt,
+                            .sampling = sampling,
+                            .stopping = stopping,
+                            .seed = seed},
+        &session.cache, tokenizer_);
+    LUNA_RETURN_IF_ERROR(StandInLine(generation));
+  }
+
+  session.live = &generation;
+  session.last_active = now_;
+  session.answer_tokens = 0;
+  by_id_.emplace(generation.id, &generation);
+  if (!generation.request_id.empty()) request_ids_.emplace(request.caller, request.request_id);
+  live_.emplace(generation.number, std::move(owned));
+
+  const int64_t mailbox = std::min(answer.max_tokens, kMailboxTokens);
+  stream->Reserve(mailbox, mailbox * kBytesPerToken);
+  stream->Accept({
+      .generation_id = generation.id,
+      .queue_position = generation.scheduled ? static_cast<uint32_t>(scheduler_.QueuePosition(
+                                                   &*generation.sequence))
+                                             : 0,
+      .sampling = std::move(sampling),
+      .stopping = std::move(stopping),
+      .seed = seed,
+      .turn = session.turn(),
+  });
+  if (!generation.sequence.has_value()) {
+    End(generation, {.reason = FinishReason::kLength, .limit = answer.limit}, Turn::kCommit);
+  }
+  return absl::OkStatus();
+}
+
+// How long a prompt may be before a conversation drops its oldest turns: as much of the answer as was
+// asked for stays free, but at most a part of what there is.
+int64_t Engine::Impl::RoomForPrompt(const TokenLimits& limits,
+                                    const sample::StopParams& stopping) const {
+  const int64_t share = std::max<int64_t>(1, limits.least() / kAnswerShare);
+  const int64_t answer = stopping.max_tokens < 0 ? share : std::min(stopping.max_tokens, share);
+  return limits.least() - answer;
+}
+
+absl::Status Engine::Impl::StandInLine(Generation& generation) {
+  sched::Sequence& sequence = *generation.sequence;
+  scheduler_.Enqueue(&sequence);
+  const size_t waiting = scheduler_.waiting().size();
+  if (!sequence.schedule.running && waiting > static_cast<size_t>(options_.queue_limit)) {
+    scheduler_.Remove(&sequence);
+    DiscardTurn(*generation.session, generation.draft);
+    return WithRetryAfter(
+        absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", waiting - 1,
+                                                  " generations wait; the limit is ",
+                                                  options_.queue_limit)),
+        kQueueRetryAfter);
+  }
+  generation.scheduled = true;
+  return absl::OkStatus();
+}
+
+// The n-th seed that was asked for without one: with the same --seed and the same order of requests the
+// same, whatever else happened.
+uint64_t Engine::Impl::NextSeed() {
+  const uint64_t count = ++seeds_given_;
+  const uint64_t high = sample::DeriveSeed(options_.seed, static_cast<uint32_t>(count >> 32));
+  return sample::DeriveSeed(high, static_cast<uint32_t>(count));
+}
+
+}  // namespace luna::engine

@@ -1,0 +1,77 @@
+// A backend whose words depend on every token of a sequence's history, as it finds it in its blocks.
+#ifndef LUNA_TESTS_FAKES_FAKE_BACKEND_H_
+#define LUNA_TESTS_FAKES_FAKE_BACKEND_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "tests/fakes/fake_tokenizer.h"
+
+namespace luna::fakes {
+
+// "Keys and values" of a token are one number made of the token, its position, and the numbers of
+// all positions that it sees, read back from their slots. So a wrong table, a block that was given away too
+// early, a lost or doubled token changes every word after it; and a slot that does not hold the
+// position and group it should is written down in faults().
+class FakeBackend final : public backend::Backend {
+ public:
+  explicit FakeBackend(int context_length);
+
+  // Called with the history in the blocks of the first group and the word that the numbers give;
+  // returns the word to say. Only for layouts whose first group sees everything.
+  using Script = std::function<TokenId(std::span<const TokenId> history, TokenId word)>;
+  void set_script(Script script) { script_ = std::move(script); }
+
+  // The next Launch, the next Collect, or one row of the next step fails.
+  void FailNextLaunch(absl::Status status) { fail_launch_ = std::move(status); }
+  void FailNextCollect(absl::Status status) { fail_collect_ = std::move(status); }
+  void FailNextRow(size_t row, absl::Status status) { fail_row_ = {row, std::move(status)}; }
+
+  const std::vector<std::string>& faults() const { return faults_; }
+  int64_t steps() const { return steps_; }
+  int64_t computed_tokens() const { return computed_tokens_; }
+  int largest_step() const { return largest_step_; }  // tokens
+
+  const backend::BackendInfo& info() const override { return info_; }
+  int64_t token_layer_bytes() const override { return 16; }
+  absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) override;
+  absl::Status Launch(const batch::Batch& batch) override;
+  absl::Status Collect(batch::StepResult& result) override;
+  absl::Status CopyBlocks(std::span<const backend::BlockCopy> copies) override;
+
+ private:
+  struct Slot {
+    int32_t group = -1;
+    int32_t position = -1;
+    TokenId token = -1;
+    uint64_t number = 0;
+  };
+
+  Slot* Find(const batch::Batch& batch, int group, int sequence, int position);
+  // Stores the token's number in `group` and returns it.
+  uint64_t ComputeToken(const batch::Batch& batch, int group, int sequence, int token);
+  TokenId Choose(uint64_t number, const sample::SampleSpec& spec) const;
+  void Fault(std::string words);
+
+  backend::BackendInfo info_;
+  kv::KvLayout layout_;
+  std::vector<Slot> slots_;        // [num_blocks, block_tokens]
+  std::vector<uint64_t> numbers_;  // [num_tokens] of the step, over all groups
+  std::vector<sample::SampledToken> samples_;
+  std::vector<TokenId> history_;   // scratch
+  Script script_;
+  absl::Status fail_launch_, fail_collect_;
+  std::optional<std::pair<size_t, absl::Status>> fail_row_;
+  std::vector<std::string> faults_;
+  int64_t steps_ = 0, computed_tokens_ = 0;
+  int largest_step_ = 0;
+};
+
+}  // namespace luna::fakes
+
+#endif  // LUNA_TESTS_FAKES_FAKE_BACKEND_H_
