@@ -13,6 +13,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import random
 import time
 
 import safetensors.torch
@@ -25,6 +26,9 @@ from muon import Muon
 from parallel_step import ParallelStep
 from story_data import PackedStories
 from train_tokenizer import END_TOKEN, save_tokenizer, train_tokenizer
+
+
+_SHORT_SHARE = 0.7  # of the training, with rows of half the context
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +88,15 @@ def rate(done: float) -> float:
 
 
 def loss_of(model, ids: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of the next token; ids [rows, context + 1]."""
+    """Mean cross-entropy of the next token; ids [rows, length], at most context + 1 long.
+
+    Rows shorter than the context stand at a random place of it, so that all positions are trained.
+    """
+    length = ids.size(1) - 1
+    first = random.randint(0, model.config.n_positions - length)
+    positions = torch.arange(first, first + length, device=ids.device)[None]
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=ids.device.type == "cuda"):
-        logits = model(ids[:, :-1], use_cache=False).logits.float()
+        logits = model(ids[:, :-1], position_ids=positions, use_cache=False).logits.float()
     return F.cross_entropy(logits.reshape(-1, logits.size(-1)), ids[:, 1:].reshape(-1))
 
 
@@ -103,15 +113,20 @@ def held_out_loss(model, tokenizer, end_id: int, context: int, rows: int) -> flo
 def train(model, tokenizer, end_id: int, size: Size, args):
     """Trains until the steps are done or the time is up; the schedule follows what is ahead."""
     device = next(model.parameters()).device
-    data = PackedStories(tokenizer, end_id, size.context + 1, args.seed)
+    # Most of the training sees one story at a time, which is cheaper and easier to learn from.
+    short = PackedStories(tokenizer, end_id, size.context // 2 + 1, args.seed)
+    full = PackedStories(tokenizer, end_id, size.context + 1, args.seed + 1)
     optimizers = make_optimizers(model, size)
     workers = ParallelStep(model, loss_of, args.threads if device.type == "cpu" else 1)
     micro_rows = 1 if device.type == "cpu" else size.rows
     start = saved = time.time()
     done, step, mean = 0.0, 0, None
     while done < 1.0:
-        ids = torch.from_numpy(data.batch(size.rows)).to(device)
-        loss = workers.run(ids, micro_rows)
+        if done < _SHORT_SHARE:
+            ids, pieces = short.batch(2 * size.rows), 2 * micro_rows
+        else:
+            ids, pieces = full.batch(size.rows), micro_rows
+        loss = workers.run(torch.from_numpy(ids).to(device), pieces)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
@@ -166,8 +181,10 @@ def parse_args():
 
 def main():
     args = parse_args()
-    torch.set_num_threads(args.threads)
+    # The threads are ours (parallel_step.py): PyTorch's own would spin while they wait for a core.
+    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
+    random.seed(args.seed)
     size = SIZES[args.size]
     if args.steps:
         size = dataclasses.replace(size, steps=args.steps)
