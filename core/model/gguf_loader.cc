@@ -133,22 +133,23 @@ absl::Status TakeGgufWeights(ModelConfig& config, TensorTable& table, Weights& w
   return config.Validate();
 }
 
-absl::StatusOr<std::unique_ptr<Model>> LoadGgufFile(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Model>> LoadGguf(std::span<const std::byte> bytes,
+                                                std::shared_ptr<const void> owner,
+                                                const std::string& name) {
   const auto in_file = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+    return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
   };
-  LUNA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));
-  LUNA_ASSIGN_OR_RETURN(GgufFile file, ParseGguf(mapped->bytes(), path));
+  LUNA_ASSIGN_OR_RETURN(GgufFile file, ParseGguf(bytes, name));
   auto model = std::make_unique<Model>();
   auto config = ReadGgufConfig(file);
   if (!config.ok()) return in_file(config.status());
   model->config = *std::move(config);
   TensorTable table;
-  for (auto& [name, tensor] : file.tensors) {
-    const absl::Status added = table.Add(name, std::move(tensor));
+  for (auto& [tensor_name, tensor] : file.tensors) {
+    const absl::Status added = table.Add(tensor_name, std::move(tensor));
     if (!added.ok()) return in_file(added);
   }
-  table.storage().push_back(std::move(mapped));
+  table.storage().push_back(std::move(owner));
   const absl::Status taken = TakeGgufWeights(model->config, table, model->weights);
   if (!taken.ok()) return in_file(taken);
   auto tokenizer = ReadGgufTokenizer(file, model->config.architecture);
@@ -160,6 +161,11 @@ absl::StatusOr<std::unique_ptr<Model>> LoadGgufFile(const std::string& path) {
   model->source = absl::StrCat("GGUF v", file.version, ", ", table.TypeSummary());
   model->storage = std::move(table.storage());
   return model;
+}
+
+absl::StatusOr<std::unique_ptr<Model>> LoadGgufFile(const std::string& path) {
+  LUNA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));
+  return LoadGguf(mapped->bytes(), mapped, path);
 }
 
 }  // namespace luna::model

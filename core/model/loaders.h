@@ -2,7 +2,9 @@
 #ifndef LUNA_CORE_MODEL_LOADERS_H_
 #define LUNA_CORE_MODEL_LOADERS_H_
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,10 @@ namespace luna::model {
 // `directory` holds config.json. Errors as LoadModel's.
 absl::StatusOr<std::unique_ptr<Model>> LoadHfDirectory(const std::string& directory);
 absl::StatusOr<std::unique_ptr<Model>> LoadGgufFile(const std::string& path);
+// The file's content; the model keeps `owner` and views into `bytes`. `name` is for messages.
+absl::StatusOr<std::unique_ptr<Model>> LoadGguf(std::span<const std::byte> bytes,
+                                                std::shared_ptr<const void> owner,
+                                                const std::string& name);
 // `shape` is what follows "dummy:". NOT_FOUND names the shapes there are.
 absl::StatusOr<std::unique_ptr<Model>> MakeDummyModel(std::string_view shape);
 
