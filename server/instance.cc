@@ -1,0 +1,160 @@
+#include "server/instance.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "core/backend/factory/factory.h"
+#include "core/base/status_macros.h"
+#include "server/memory_limit.h"
+#include "server/version.h"
+
+namespace luna::server {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+// The model with a shorter context, if one is asked for. Weights stay shared.
+absl::StatusOr<std::shared_ptr<const model::Model>> CapContext(
+    std::shared_ptr<const model::Model> model, int context) {
+  const int own = model->config.context_length;
+  if (context == 0 || context == own) return model;
+  if (context > own) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--context: ", context, " is more than the model's ", own));
+  }
+  auto capped = std::make_shared<model::Model>(*model);
+  capped->config.context_length = context;
+  return capped;
+}
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// What begins every conversation that brings no opening of its own.
+absl::StatusOr<std::vector<TokenId>> DefaultOpening(const text::Tokenizer& tokenizer,
+                                                    const text::ChatTemplate* chat) {
+  if (chat != nullptr) {
+    const text::ChatMessage message{text::Role::kUser, ""};
+    LUNA_ASSIGN_OR_RETURN(text::RenderedTurn turn, chat->RenderTurn({&message, 1}));
+    return std::move(turn.opening);
+  }
+  const text::TokenizerData& data = tokenizer.data();
+  if (data.add_bos && data.bos.has_value()) return std::vector<TokenId>{*data.bos};
+  return std::vector<TokenId>{};
+}
+
+size_t LongestTokenBytes(const text::Tokenizer& tokenizer) {
+  size_t longest = 1;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max(longest, tokenizer.TokenBytes(id, /*show_special=*/true).size());
+  }
+  return longest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Instance>> Instance::Load(const Options& options,
+                                                         std::function<void()> on_published) {
+  std::unique_ptr<Instance> instance(new Instance());
+  LUNA_RETURN_IF_ERROR(instance->LoadModel(options));
+  LUNA_RETURN_IF_ERROR(instance->MakeBackend(options));
+  LUNA_ASSIGN_OR_RETURN(std::vector<TokenId> opening,
+                        DefaultOpening(*instance->tokenizer_, instance->chat_.get()));
+  instance->MakeEngine(options, std::move(opening), std::move(on_published));
+  return instance;
+}
+
+Instance::~Instance() {
+  if (engine_ != nullptr) engine_->Stop();
+}
+
+absl::Status Instance::LoadModel(const Options& options) {
+  LUNA_ASSIGN_OR_RETURN(std::shared_ptr<const model::Model> model,
+                        model::LoadModel(options.model));
+  LUNA_ASSIGN_OR_RETURN(model_, CapContext(std::move(model), options.context));
+  LUNA_ASSIGN_OR_RETURN(tokenizer_, text::Tokenizer::Create(model_->tokenizer));
+  absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat =
+      text::ChatTemplate::Create(tokenizer_.get());
+  if (chat.ok()) {
+    chat_ = *std::move(chat);
+  } else if (absl::IsUnimplemented(chat.status())) {
+    spdlog::warn("{}: served as plain text", chat.status().ToString());
+  } else {
+    return chat.status();
+  }
+  const model::ModelConfig& config = model_->config;
+  spdlog::info("model {}: {}, {} layers x {}, vocabulary {}, context {}, {} ({:.1f} MiB)",
+               config.name, std::string(model::ArchitectureName(config.architecture)),
+               config.num_layers, config.hidden_size, config.vocab_size, config.context_length,
+               model_->source, static_cast<double>(model_->weights_bytes) / kMiB);
+  return absl::OkStatus();
+}
+
+absl::Status Instance::MakeBackend(const Options& options) {
+  backend::BackendOptions backend_options;
+  backend_options.num_threads = options.threads;
+  backend_options.max_batch_tokens = options.max_batch_tokens;
+  LUNA_ASSIGN_OR_RETURN(backend_, backend::MakeBackend(options.backend, model_, backend_options));
+
+  std::vector<int> windows;
+  for (const model::LayerConfig& layer : model_->config.layers) {
+    windows.push_back(layer.sliding_window);
+  }
+  layout_ = kv::MakeLayout(windows, options.block_tokens, backend_->token_layer_bytes());
+  LUNA_ASSIGN_OR_RETURN(
+      pool_size_,
+      ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
+                               .available_bytes = AvailableMemoryBytes(),
+                               .context = model_->config.context_length,
+                               .max_batch_tokens = options.max_batch_tokens,
+                               .max_sessions = options.max_sessions}));
+  LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
+  spdlog::info("backend {}: {}", backend_->info().name, backend_->info().numerics);
+  spdlog::info(
+      "KV cache: {} blocks of {} tokens and {} bytes, {:.1f} MiB: {:.1f} sessions of full context",
+      pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),
+      static_cast<double>(pool_size_.bytes) / kMiB, pool_size_.full_sessions());
+  return absl::OkStatus();
+}
+
+void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
+                          std::function<void()> on_published) {
+  engine::EngineOptions engine_options;
+  engine_options.layout = layout_;
+  engine_options.num_blocks = pool_size_.num_blocks;
+  engine_options.max_batch_tokens = options.max_batch_tokens;
+  engine_options.max_sessions = options.max_sessions;
+  engine_options.queue_limit = options.queue_limit;
+  engine_options.default_quota_bytes = options.session_quota_bytes > 0
+                                           ? options.session_quota_bytes
+                                           : pool_size_.context_blocks * layout_.block_bytes();
+  engine_options.seed = options.seed.has_value() ? *options.seed : RandomSeed();
+  engine_options.keep_kv = !options.no_kv_cache;
+  engine_options.default_opening = opening;
+  if (chat_ != nullptr) engine_options.markers = chat_->markers();
+
+  serving_.name = options.model_name.empty() ? model_->config.name : options.model_name;
+  serving_.server_version = kVersion;
+  serving_.model = model_;
+  serving_.backend = backend_->info();
+  serving_.layout = layout_;
+  serving_.tokenizer = tokenizer_.get();
+  serving_.chat = chat_.get();
+  serving_.has_opening = !opening.empty();
+  serving_.longest_token_bytes = LongestTokenBytes(*tokenizer_);
+  serving_.max_quota_bytes = engine_options.default_quota_bytes;
+
+  engine_ = std::make_unique<engine::Engine>(std::move(engine_options), backend_.get(),
+                                             tokenizer_.get(), &clock_, std::move(on_published));
+  serving_.engine = engine_.get();
+  engine_->Start();
+}
+
+}  // namespace luna::server

@@ -1,0 +1,61 @@
+#include "server/rpc/event_loop.h"
+
+#include <grpc/support/time.h>
+
+namespace luna::rpc {
+namespace {
+
+constexpr size_t kUsualReady = 1024;
+
+}  // namespace
+
+EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue)
+    : queue_(std::move(queue)) {
+  ready_.reserve(kUsualReady);
+  taken_.reserve(kUsualReady);
+}
+
+EventLoop::~EventLoop() { LUNA_CHECK(!thread_.joinable()) << "the event loop still runs"; }
+
+void EventLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void EventLoop::Shutdown() {
+  queue_->Shutdown();
+  if (thread_.joinable()) thread_.join();
+  // Nothing looks at these any more; they may refer to calls that refer to them.
+  ready_.clear();
+}
+
+void EventLoop::Enqueue(std::shared_ptr<Reader> reader) {
+  std::lock_guard lock(mutex_);
+  ready_.push_back(std::move(reader));
+}
+
+void EventLoop::Kick() {
+  {
+    std::lock_guard lock(mutex_);
+    if (armed_ || ready_.empty()) return;
+    armed_ = true;
+  }
+  alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Completion*>(&wake_up_));
+}
+
+void EventLoop::Run() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) static_cast<Completion*>(tag)->Complete(ok);
+}
+
+void EventLoop::RunReady() {
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(ready_, taken_);
+    armed_ = false;
+  }
+  for (const std::shared_ptr<Reader>& reader : taken_) reader->OnReady();
+  taken_.clear();
+}
+
+}  // namespace luna::rpc

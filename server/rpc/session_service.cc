@@ -1,0 +1,115 @@
+#include "server/rpc/session_service.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/status_details.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/status.h"
+#include "server/rpc/unary_call.h"
+
+namespace luna::rpc {
+namespace {
+
+using engine::SessionInfo;
+
+grpc::Status NotOffered(const char* what) {
+  return ToGrpc(absl::UnimplementedError(std::string(what) + " is not offered by this server"));
+}
+
+v1::Session Convert(const SessionInfo& info) { return ToProto(info); }
+
+// A system prompt becomes tokens here, hence on a worker.
+void RunOnWorker(Host* host, const Reply<v1::Session>& reply, std::function<void()> work) {
+  if (host->workers().Run(std::move(work))) return;
+  reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
+                       absl::Seconds(1)));
+}
+
+auto CreateSession(Host* host) {
+  return [host](const Serving& serving, const Caller& caller,
+                const v1::CreateSessionRequest& request, Reply<v1::Session> reply) {
+    if (absl::Status open = host->CheckOpen(); !open.ok()) return reply(open);
+    RunOnWorker(host, reply, [&serving, name = caller.name, &request, reply] {
+      absl::StatusOr<engine::SessionSpec> spec = ToSessionSpec(request, serving);
+      if (!spec.ok()) return reply(spec.status());
+      spec->caller = name;
+      serving.engine->CreateSession(*std::move(spec), reply.With<SessionInfo>(Convert));
+    });
+  };
+}
+
+auto UpdateSession(Host* host) {
+  return [host](const Serving& serving, const Caller&, const v1::UpdateSessionRequest& request,
+                Reply<v1::Session> reply) {
+    RunOnWorker(host, reply, [&serving, &request, reply] {
+      absl::StatusOr<engine::SessionUpdate> update = ToSessionUpdate(request, serving);
+      if (!update.ok()) return reply(update.status());
+      serving.engine->UpdateSession(request.session_id(), *std::move(update),
+                                    reply.With<SessionInfo>(Convert));
+    });
+  };
+}
+
+void GetSession(const Serving& serving, const Caller&, const v1::GetSessionRequest& request,
+                Reply<v1::Session> reply) {
+  serving.engine->GetSession(request.session_id(), reply.With<SessionInfo>(Convert));
+}
+
+void ListSessions(const Serving& serving, const Caller& caller, const v1::ListSessionsRequest&,
+                  Reply<v1::ListSessionsResponse> reply) {
+  serving.engine->ListSessions(caller.name, reply.With<std::vector<SessionInfo>>(
+                                                [](const std::vector<SessionInfo>& sessions) {
+                                                  v1::ListSessionsResponse response;
+                                                  for (const SessionInfo& info : sessions) {
+                                                    *response.add_sessions() = ToProto(info);
+                                                  }
+                                                  return response;
+                                                }));
+}
+
+void ResetSession(const Serving& serving, const Caller&, const v1::ResetSessionRequest& request,
+                  Reply<v1::Session> reply) {
+  serving.engine->ResetSession(request.session_id(), request.to_turn(),
+                               reply.With<SessionInfo>(Convert));
+}
+
+void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionRequest& request,
+                  Reply<v1::CloseSessionResponse> reply) {
+  serving.engine->CloseSession(request.session_id(), reply.With<bool>([](bool) {
+    return v1::CloseSessionResponse();
+  }));
+}
+
+}  // namespace
+
+grpc::Status SessionService::Service::ForkSession(grpc::ServerContext*,
+                                                  const v1::ForkSessionRequest*, v1::Session*) {
+  return NotOffered("ForkSession");
+}
+
+grpc::Status SessionService::Service::SaveSession(grpc::ServerContext*,
+                                                  const v1::SaveSessionRequest*,
+                                                  grpc::ServerWriter<v1::SessionChunk>*) {
+  return NotOffered("SaveSession");
+}
+
+grpc::Status SessionService::Service::RestoreSession(grpc::ServerContext*,
+                                                     grpc::ServerReader<v1::SessionChunk>*,
+                                                     v1::Session*) {
+  return NotOffered("RestoreSession");
+}
+
+void SessionService::Listen() {
+  methods_ = {
+      ServeUnary(host_, &service_, &Service::RequestCreateSession, CreateSession(host_)),
+      ServeUnary(host_, &service_, &Service::RequestGetSession, GetSession),
+      ServeUnary(host_, &service_, &Service::RequestListSessions, ListSessions),
+      ServeUnary(host_, &service_, &Service::RequestUpdateSession, UpdateSession(host_)),
+      ServeUnary(host_, &service_, &Service::RequestResetSession, ResetSession),
+      ServeUnary(host_, &service_, &Service::RequestCloseSession, CloseSession),
+  };
+}
+
+}  // namespace luna::rpc
