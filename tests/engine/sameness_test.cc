@@ -1,0 +1,257 @@
+// The same words whatever happens: companions, order, chunks, pressure, cache, no cache.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/engine_bench.h"
+
+namespace luna::engine {
+namespace {
+
+using fakes::Answer;
+using fakes::Ask;
+using fakes::EngineBench;
+using fakes::Reader;
+
+// Thirty students with prompts of many lengths, some greedy, some with seeds, stops and minimums.
+std::vector<Request> Class() {
+  std::mt19937 random(7);
+  std::vector<Request> requests;
+  for (int i = 0; i < 30; ++i) {
+    std::string prompt = absl::StrCat("student ", i, ": ");
+    prompt.append(random() % 60, static_cast<char>('a' + i % 26));
+    Request request = Ask(prompt, 5 + static_cast<int>(random() % 40));
+    if (i % 3 == 1) {
+      request.sampling.temperature = 1.0f;
+      request.sampling.seed = 100 + i;
+    }
+    if (i % 4 == 2) request.stopping.min_tokens = 4;
+    if (i % 5 == 3) request.stopping.stop = {"e", "xy"};
+    if (i % 7 == 6) request.stopping.ignore_eos = true;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+EngineBench::Options SmallClass(std::vector<int> windows) {
+  EngineBench::Options options;
+  options.windows = std::move(windows);
+  options.num_blocks = 2000;
+  return options;
+}
+
+void ExpectSameWords(const Answer& got, const Answer& want, const std::string& what) {
+  ASSERT_TRUE(want.finished.has_value() && got.finished.has_value()) << what;
+  EXPECT_EQ(got.tokens, want.tokens) << what;
+  EXPECT_EQ(got.text, want.text) << what;
+  EXPECT_EQ(got.finished->reason, want.finished->reason) << what;
+  EXPECT_EQ(got.finished->stop_id, want.finished->stop_id) << what;
+  EXPECT_EQ(got.finished->stop, want.finished->stop) << what;
+}
+
+// Each request alone in an engine of its own.
+std::vector<Answer> Alone(const std::vector<int>& windows) {
+  std::vector<Answer> answers;
+  for (const Request& request : Class()) {
+    EngineBench bench(SmallClass(windows));
+    answers.push_back(bench.Run(request));
+  }
+  return answers;
+}
+
+class SamenessTest : public ::testing::TestWithParam<std::vector<int>> {
+ protected:
+  // Submits everything in `order`, a few in each tick, and compares with the answers alone.
+  void ExpectSameInCompany(EngineBench& bench, const std::vector<int>& order, int per_tick) {
+    const std::vector<Request> requests = Class();
+    std::map<int, Reader*> readers;
+    int submitted = 0;
+    for (const int i : order) {
+      readers[i] = bench.Submit(requests[i]);
+      if (++submitted % per_tick == 0) bench.Tick();
+    }
+    bench.RunToEnd();
+    const std::vector<Answer> alone = Alone(GetParam());
+    for (const auto& [i, reader] : readers) {
+      ExpectSameWords(reader->answer, alone[i], absl::StrCat("student ", i));
+    }
+    EXPECT_EQ(bench.snapshot().pool.charged_blocks, 0);
+  }
+
+  static std::vector<int> InOrder() {
+    std::vector<int> order(Class().size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    return order;
+  }
+};
+
+TEST_P(SamenessTest, AmongTwentyNineOthers) {
+  EngineBench bench(SmallClass(GetParam()));
+  ExpectSameInCompany(bench, InOrder(), 30);
+  EXPECT_EQ(bench.snapshot().load.preemptions, 0u);
+}
+
+TEST_P(SamenessTest, ShuffledAndJoiningOverTime) {
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    EngineBench bench(SmallClass(GetParam()));
+    std::vector<int> order = InOrder();
+    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+    ExpectSameInCompany(bench, order, 1 + static_cast<int>(seed));
+  }
+}
+
+TEST_P(SamenessTest, ChunkedDifferently) {
+  for (const int budget : {1, 2, 7, 33, 64}) {
+    EngineBench::Options options = SmallClass(GetParam());
+    options.engine.max_batch_tokens = budget;
+    EngineBench bench(options);
+    ExpectSameInCompany(bench, InOrder(), 4);
+    EXPECT_LE(bench.backend().largest_step(), budget);
+  }
+}
+
+// v#16832: preemption lost or doubled tokens.
+TEST_P(SamenessTest, InATinyPoolByPreemption) {
+  uint64_t preemptions = 0;
+  for (const int tokens : {118, 150, 220, 400}) {
+    EngineBench::Options options = SmallClass(GetParam());
+    const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
+    options.num_blocks = static_cast<int>(layout.num_groups() * tokens / options.block_tokens);
+    EngineBench bench(options);
+    ExpectSameInCompany(bench, InOrder(), 3);
+    preemptions += bench.snapshot().load.preemptions;
+  }
+  // Where every layer has a window sequences stop growing, and nobody needs to leave.
+  EXPECT_EQ(preemptions > 0, GetParam().front() == 0);
+}
+
+TEST_P(SamenessTest, WithoutACache) {
+  for (const int budget : {16, 512}) {
+    EngineBench::Options options = SmallClass(GetParam());
+    options.engine.keep_kv = false;
+    options.engine.max_batch_tokens = budget;
+    EngineBench bench(options);
+    ExpectSameInCompany(bench, InOrder(), 5);
+  }
+}
+
+TEST_P(SamenessTest, WithoutACacheInATinyPool) {
+  EngineBench::Options options = SmallClass(GetParam());
+  const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
+  options.num_blocks = layout.num_groups() * 150 / options.block_tokens;
+  options.engine.keep_kv = false;
+  EngineBench bench(options);
+  ExpectSameInCompany(bench, InOrder(), 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, SamenessTest,
+                         testing::Values(std::vector<int>{0, 0}, std::vector<int>{0, 24, 24},
+                                         std::vector<int>{0, 3}, std::vector<int>{10}));
+
+// --- Sessions of several turns. ---
+
+std::vector<std::string> Conversation(EngineBench& bench, const std::string& name, int turns,
+                                      bool reset_cache) {
+  const SessionInfo session = *bench.CreateSession();
+  std::vector<std::string> texts;
+  for (int turn = 0; turn < turns; ++turn) {
+    Request request = Ask(absl::StrCat(name, " says ", turn), 9, session.key);
+    request.expected_turn = turn;
+    const Answer answer = bench.Run(request);
+    EXPECT_TRUE(answer.finished.has_value());
+    texts.push_back(answer.text);
+    if (reset_cache) {
+      SessionUpdate none, all;
+      none.quota_bytes = 0;
+      all.quota_bytes = session.quota_bytes;
+      EXPECT_TRUE(bench.UpdateSession(session.key, none).ok());
+      EXPECT_EQ(bench.MemoryOf(session.key).charged_bytes, 0);
+      EXPECT_TRUE(bench.UpdateSession(session.key, all).ok());
+    }
+  }
+  return texts;
+}
+
+// l#4902: a cache hit changed the text.
+TEST_P(SamenessTest, ColdWarmAndEvicted) {
+  EngineBench warm(SmallClass(GetParam())), cold(SmallClass(GetParam()));
+  const auto texts = Conversation(warm, "anna", 5, /*reset_cache=*/false);
+  EXPECT_EQ(Conversation(cold, "anna", 5, /*reset_cache=*/true), texts);
+
+  EngineBench::Options without = SmallClass(GetParam());
+  without.engine.keep_kv = false;
+  EngineBench forgetful(without);
+  EXPECT_EQ(Conversation(forgetful, "anna", 5, /*reset_cache=*/false), texts);
+}
+
+// Random lives of many sessions in a pool of many sizes: turns, cancels, deadlines, resets, pressure.
+// Whatever survives says what it says alone.
+TEST_P(SamenessTest, RandomLivesUnderPressure) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    EngineBench::Options options = SmallClass(GetParam());
+    const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
+    options.num_blocks = layout.num_groups() * (35 + static_cast<int>(random() % 60));
+    options.engine.max_batch_tokens = 8 + static_cast<int>(random() % 40);
+    EngineBench bench(options);
+
+    struct Turn {
+      Request request;
+      Answer answer;
+    };
+    struct Student {
+      SessionInfo session;
+      std::vector<Turn> said;  // and committed
+      Request request;
+      Reader* reader = nullptr;
+    };
+    std::vector<Student> students(8);
+    for (Student& student : students) student.session = *bench.CreateSession();
+    for (int step = 0; step < 250; ++step) {
+      Student& student = students[random() % students.size()];
+      if (student.reader != nullptr && student.reader->answer.ended()) {
+        const Answer& answer = student.reader->answer;
+        if (answer.finished.has_value() && answer.finished->reason != FinishReason::kCancelled &&
+            answer.finished->reason != FinishReason::kDeadline) {
+          ASSERT_NE(answer.finished->reason, FinishReason::kError) << answer.finished->error;
+          student.said.push_back({student.request, answer});
+        }
+        if (answer.rejected.has_value()) {  // the context is full
+          ASSERT_EQ(answer.rejected->code(), absl::StatusCode::kOutOfRange) << *answer.rejected;
+          ASSERT_TRUE(bench.ResetSession(student.session.key).ok());
+          student.said.clear();
+        }
+        student.reader = nullptr;
+      }
+      if (student.reader == nullptr) {
+        const std::string prompt =
+            absl::StrCat("q", random() % 1000, std::string(random() % 25, 'z'));
+        student.request = Ask(prompt, 2 + random() % 12, student.session.key);
+        Request request = student.request;
+        if (random() % 8 == 0) request.deadline = bench.clock().Now() + absl::Milliseconds(4);
+        student.reader = bench.Submit(request);
+      } else if (random() % 6 == 0) {
+        student.reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+      }
+      bench.Tick(static_cast<int>(random() % 4));
+    }
+    bench.RunToEnd();
+    for (const Student& student : students) {
+      EngineBench alone(SmallClass(GetParam()));
+      const SessionInfo session = *alone.CreateSession();
+      for (Turn turn : student.said) {
+        turn.request.session_key = session.key;
+        ExpectSameWords(alone.Run(turn.request), turn.answer, turn.answer.text);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace luna::engine
