@@ -1,0 +1,106 @@
+// luna bench: rounds of greedy clients that start together.
+#include "client/bench/bench.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/command.h"
+#include "client/json.h"
+#include "client/term/line.h"
+#include "client/term/style.h"
+#include "core/base/status_macros.h"
+
+namespace luna::cli {
+namespace {
+
+struct Options {
+  bench::Options bench;
+  std::string json;
+};
+
+void PrintRound(int round, const bench::Round& measured) {
+  const std::string name = round < 0 ? "warm-up" : absl::StrCat("round ", round + 1);
+  std::cout << absl::StrFormat("%-9s %10.1f tokens/s  %8s tokens in %.2f s\n", name,
+                               measured.tokens_per_s, term::WithCommas(measured.tokens),
+                               measured.seconds)
+            << std::flush;
+}
+
+void PrintRow(const char* name, const load::Summary& summary) {
+  const term::Style style(false);
+  term::Line line(style, 80);
+  line.Cell(name, 18);
+  for (const double value : {summary.p50, summary.p90, summary.p99, summary.max}) {
+    line.Cell(summary.count == 0 ? "-" : term::Millis(value), 12, term::Align::kRight);
+  }
+  std::cout << line.str() << "\n";
+}
+
+void PrintResult(const bench::Result& result) {
+  const term::Style style(false);
+  term::Line head(style, 80);
+  head.Cell("", 18);
+  for (const char* name : {"p50", "p90", "p99", "max"}) head.Cell(name, 12, term::Align::kRight);
+  std::cout << "\n" << head.str() << "\n";
+  PrintRow("first token", result.ttft_ms);
+  PrintRow("between tokens", result.itl_ms);
+  PrintRow("time per token", result.tpot_ms);
+  PrintRow("between messages", result.message_ms);
+  std::cout << "\n" << result.requests << " requests, " << result.errors << " errors\n";
+}
+
+absl::Status WriteJson(const std::string& path, const client::Json& json) {
+  std::ofstream file(path, std::ios::trunc);
+  file << client::Dump(json);
+  file.close();
+  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
+}
+
+absl::Status Run(const Options& options) {
+  LUNA_ASSIGN_OR_RETURN(const bench::Result result, bench::Run(options.bench, PrintRound));
+  PrintResult(result);
+  if (!options.json.empty()) {
+    LUNA_RETURN_IF_ERROR(WriteJson(options.json, bench::ToJson(options.bench, result)));
+  }
+  if (result.errors == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(result.errors, " of ", result.requests,
+                                         " requests failed; the first: ", result.first_error));
+}
+
+}  // namespace
+
+void AddBench(Registry& registry) {
+  auto options = std::make_shared<Options>();
+  bench::Options& bench = options->bench;
+  CLI::App* const command = registry.app.add_subcommand(
+      "bench", "Measures: greedy, end tokens ignored, all clients of a round start together");
+  AddServerOption(command, &bench.server);
+  command->add_option("--clients", bench.clients, "At the same time")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--prompt-tokens", bench.prompt_tokens, "Random ids, other ones each time")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  command->add_option("--max-tokens", bench.max_tokens, "Of every answer")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  command->add_option("--rounds", bench.rounds, "That count")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command->add_option("--warmup", bench.warmup, "Rounds before, that do not count")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  command->add_option("--seed", bench.seed, "Of the prompts")->capture_default_str();
+  command->add_option("--connections", bench.connections, "TCP connections, taken in turn")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Writes the figures into this file")
+      ->type_name("FILE");
+  registry.OnParsed(command, options, Run);
+}
+
+}  // namespace luna::cli

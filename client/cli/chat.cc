@@ -1,0 +1,217 @@
+// luna chat: a conversation in a session of its own.
+#include "client/cli/chat.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/command.h"
+#include "client/cli/sampling_flags.h"
+#include "client/json.h"
+#include "client/status.h"
+#include "client/term/style.h"
+#include "client/term/width.h"
+#include "core/base/absl_view.h"
+#include "core/base/status_macros.h"
+
+namespace luna::cli {
+namespace {
+
+constexpr std::string_view kHelp =
+    "/reset   forget everything and start anew\n"
+    "/memory  what this session holds of the cache\n"
+    "/help    this\n"
+    "Ctrl-C stops an answer, Ctrl-D ends the chat.\n";
+
+struct Options {
+  std::string server;
+  SamplingFlags sampling;
+  ChatOptions chat;
+};
+
+std::string MemoryInWords(const v1::SessionMemory& memory) {
+  return absl::StrFormat(
+      "%d tokens in %d blocks: %s charged, %s used, peak %s, quota %s; evicted %d times, %d tokens "
+      "recomputed\n",
+      memory.tokens(), memory.private_blocks() + memory.shared_blocks(),
+      term::Bytes(memory.charged_bytes()), term::Bytes(memory.used_bytes()),
+      term::Bytes(memory.peak_bytes()), term::Bytes(memory.quota_bytes()), memory.evictions(),
+      memory.recomputed_tokens());
+}
+
+absl::Status Run(const Options& options) {
+  Interrupts interrupts({SIGINT});
+  client::Client client(client::Connect({options.server}));
+  ChatOptions chat_options = options.chat;
+  chat_options.sampling = options.sampling.Sampling();
+  chat_options.stopping = options.sampling.Stopping();
+  chat_options.to_terminal = isatty(STDOUT_FILENO) == 1;
+  chat_options.from_terminal = isatty(STDIN_FILENO) == 1;
+  Chat chat(std::move(chat_options), client, interrupts, std::cin, std::cout);
+  return chat.Run();
+}
+
+}  // namespace
+
+Chat::Chat(ChatOptions options, client::Client& client, Interrupts& interrupts, std::istream& in,
+           std::ostream& out)
+    : options_(std::move(options)), client_(client), interrupts_(interrupts), in_(in), out_(out) {}
+
+absl::Status Chat::Run() {
+  LUNA_RETURN_IF_ERROR(OpenSession());
+  std::string line;
+  while (ReadLine(line)) {
+    if (line.empty()) continue;
+    const absl::Status status = line.front() == '/' ? Command(line) : Turn(line);
+    if (!status.ok()) {
+      std::cerr << client::Describe(status) << "\n";
+      ++failures_;
+    }
+  }
+  interrupts_.Handle(nullptr);
+  if (options_.from_terminal) out_ << "\n";
+  if (options_.keep) {
+    out_ << "session " << session_id_ << "\n" << std::flush;
+  } else {
+    LUNA_RETURN_IF_ERROR(client_.CloseSession(session_id_));
+  }
+  // At a terminal every failure was seen and answered; a script gets it as the exit code.
+  if (failures_ == 0 || options_.from_terminal) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(failures_, " of the lines failed"));
+}
+
+absl::Status Chat::OpenSession() {
+  v1::Session session;
+  if (options_.session_id.empty()) {
+    v1::CreateSessionRequest request;
+    request.set_label("chat");
+    if (options_.system.has_value()) request.set_system(*options_.system);
+    LUNA_ASSIGN_OR_RETURN(session, client_.CreateSession(request));
+  } else {
+    LUNA_ASSIGN_OR_RETURN(session, client_.GetSession(options_.session_id));
+  }
+  session_id_ = session.id();
+  if (!options_.from_terminal) return absl::OkStatus();
+  LUNA_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client_.GetModel());
+  out_ << absl::StrFormat("%s, context %d tokens, %d left. /help tells more.\n",
+                          term::OneLine(model.name()), model.context_length(),
+                          session.context_left());
+  return absl::OkStatus();
+}
+
+bool Chat::ReadLine(std::string& line) {
+  if (options_.from_terminal) {
+    interrupts_.Handle([this](int) { out_ << "\n(Ctrl-D ends the chat)\n> " << std::flush; });
+    out_ << "> " << std::flush;
+  } else {
+    interrupts_.Handle([](int) { _exit(1); });  // a script's Ctrl-C between answers ends it
+  }
+  return static_cast<bool>(std::getline(in_, line));
+}
+
+absl::Status Chat::Command(const std::string& line) {
+  if (line == "/help") {
+    out_ << kHelp << std::flush;
+    return absl::OkStatus();
+  }
+  if (line == "/memory") {
+    LUNA_ASSIGN_OR_RETURN(const auto memory, client_.GetSessionMemory(session_id_));
+    out_ << MemoryInWords(memory) << std::flush;
+    return absl::OkStatus();
+  }
+  if (line == "/reset") {
+    LUNA_RETURN_IF_ERROR(client_.ResetSession(session_id_).status());
+    out_ << "The session starts anew.\n" << std::flush;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no command ", line, "; /help lists them"));
+}
+
+// The generation that Ctrl-C is to stop, once the server has named it.
+void Chat::StopAnswer(Live& live, int times) {
+  std::string id;
+  {
+    const std::lock_guard lock(live.mutex);
+    id = live.generation_id;
+  }
+  // Before it was accepted, or where asking did not help: the stream is dropped, and the turn with
+  // it.
+  if (id.empty() || times > 1 || !client_.Abort(id, /*keep_partial=*/true).ok()) {
+    live.cancellation.Cancel();
+  }
+}
+
+absl::Status Chat::Turn(const std::string& text) {
+  Live live;
+  interrupts_.Handle([this, &live](int times) { StopAnswer(live, times); });
+  v1::GenerateRequest request;
+  request.set_session_id(session_id_);
+  request.set_text(text);
+  *request.mutable_sampling() = options_.sampling;
+  *request.mutable_stopping() = options_.stopping;
+  const auto answer = client_.Generate(
+      request,
+      [this, &live](const v1::GenerateEvent& event) {
+        if (event.has_accepted()) {
+          const std::lock_guard lock(live.mutex);
+          live.generation_id = event.accepted().generation_id();
+        }
+        if (!event.has_delta()) return;
+        const std::string& delta = event.delta().text();
+        out_ << (options_.to_terminal ? term::WithoutControls(delta) : delta) << std::flush;
+      },
+      &live.cancellation);
+  interrupts_.Handle(nullptr);
+  out_ << "\n" << std::flush;
+  if (absl::IsCancelled(answer.status()) && live.cancellation.cancelled()) {
+    out_ << "(stopped; the turn is forgotten)\n" << std::flush;
+    return absl::OkStatus();
+  }
+  if (absl::IsOutOfRange(answer.status())) {
+    return absl::OutOfRangeError(absl::StrCat(answer.status().message(), "\n  /reset starts anew"));
+  }
+  LUNA_RETURN_IF_ERROR(answer.status());
+  if (options_.from_terminal) ShowEnd(*answer);
+  if (answer->finished.reason() == v1::FINISH_REASON_ERROR) {
+    return absl::InternalError("the answer ended by an error");
+  }
+  return absl::OkStatus();
+}
+
+void Chat::ShowEnd(const client::Answer& answer) {
+  const v1::Usage& usage = answer.finished.usage();
+  const double seconds = (usage.total_ms() - usage.ttft_ms()) / 1000;
+  std::string line = absl::StrFormat("(%d tokens", usage.completion_tokens());
+  if (seconds > 0 && usage.completion_tokens() > 1) {
+    absl::StrAppend(&line,
+                    absl::StrFormat(", %.1f a second", (usage.completion_tokens() - 1) / seconds));
+  }
+  const v1::FinishReason reason = answer.finished.reason();
+  if (reason == v1::FINISH_REASON_CANCELLED) absl::StrAppend(&line, ", stopped");
+  if (reason == v1::FINISH_REASON_LENGTH) {
+    absl::StrAppend(&line, ", cut: ", AbslView(client::Name(answer.finished.limit())));
+  }
+  const term::Style style(term::TerminalHasColors());
+  out_ << style.Paint(term::Color::kDim, line + ")") << "\n" << std::flush;
+}
+
+void AddChat(Registry& registry) {
+  auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      registry.app.add_subcommand("chat", "A conversation that keeps its session");
+  AddServerOption(command, &options->server);
+  CLI::Option* const session =
+      command->add_option("--session", options->chat.session_id, "Goes on with this session")
+          ->type_name("ID");
+  command->add_option("--system", options->chat.system, "System message; needs a chat model")
+      ->excludes(session);
+  command->add_flag("--keep", options->chat.keep, "Leaves the session open and prints its id");
+  options->sampling.Add(command);
+  registry.OnParsed(command, options, Run);
+}
+
+}  // namespace luna::cli

@@ -1,0 +1,147 @@
+// luna classroom: a class of students, live.
+#include "client/classroom/classroom.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/command.h"
+#include "client/cli/interrupts.h"
+#include "client/term/screen.h"
+#include "client/term/style.h"
+#include "client/term/width.h"
+#include "core/base/status_macros.h"
+
+namespace luna::cli {
+namespace {
+
+constexpr size_t kStoriesShown = 4;
+
+struct Options {
+  classroom::Options room;
+  double think_time_s = 2;
+  std::optional<double> arrive_over_s;
+  std::string prompts;
+  std::string report;
+};
+
+// A table that is redrawn in place.
+class LiveViewer final : public classroom::Viewer {
+ public:
+  explicit LiveViewer(const term::Style& style) : style_(style) {}
+
+  void Show(const classroom::Frame& frame) override {
+    screen_.Draw(classroom::Render(frame, term::TerminalSize(), style_));
+  }
+  void Note(absl::Duration, std::string_view) override {}  // the report says it
+
+ private:
+  const term::Style& style_;
+  term::Screen screen_;
+};
+
+class PlainViewer final : public classroom::Viewer {
+ public:
+  void Show(const classroom::Frame& frame) override {
+    std::cout << classroom::ProgressLine(frame) << "\n" << std::flush;
+  }
+  void Note(absl::Duration elapsed, std::string_view text) override {
+    std::cout << absl::StrFormat("[%6.1f s] ", absl::ToDoubleSeconds(elapsed))
+              << term::OneLine(text) << "\n"
+              << std::flush;
+  }
+};
+
+absl::StatusOr<classroom::Prompts> LoadPrompts(const Options& options) {
+  if (options.prompts.empty()) return classroom::BuiltInPrompts();
+  return classroom::ReadPrompts(options.prompts);
+}
+
+absl::Status Verdict(const classroom::ClassRecord& record, const classroom::Report& report) {
+  if (record.stopped) return absl::CancelledError("the class was stopped");
+  if (report.errors.empty()) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat(report.errors.size(), " errors; the first: ", report.errors.front()));
+}
+
+absl::StatusOr<classroom::ClassRecord> Teach(const classroom::Options& options,
+                                             const classroom::Prompts& prompts,
+                                             classroom::Viewer& viewer, absl::Duration interval,
+                                             Interrupts& interrupts) {
+  const SystemClock clock;
+  classroom::Classroom room(options, prompts, viewer, clock);
+  interrupts.Handle([&room](int times) {
+    if (times > 2) _exit(1);
+    room.Stop();
+  });
+  auto record = room.Run(interval);
+  interrupts.Handle(nullptr);
+  return record;
+}
+
+absl::Status Run(const Options& options) {
+  Interrupts interrupts({SIGINT, SIGTERM});
+  LUNA_ASSIGN_OR_RETURN(const classroom::Prompts prompts, LoadPrompts(options));
+  classroom::Options room = options.room;
+  room.think_time = absl::Seconds(options.think_time_s);
+  room.arrive_over = absl::Seconds(options.arrive_over_s.value_or(0.2 * room.students));
+  const bool live = isatty(STDOUT_FILENO) == 1;
+  const term::Style style(term::TerminalHasColors());
+  std::unique_ptr<classroom::Viewer> viewer;
+  if (live) {
+    viewer = std::make_unique<LiveViewer>(style);
+  } else {
+    viewer = std::make_unique<PlainViewer>();
+  }
+  const auto record = Teach(room, prompts, *viewer, absl::Seconds(live ? 0.125 : 1), interrupts);
+  viewer.reset();  // gives the screen back
+  LUNA_RETURN_IF_ERROR(record.status());
+  const classroom::Report report = classroom::Summarize(*record);
+  const int columns = live ? term::TerminalSize().columns : 100;
+  std::cout << classroom::RenderText(*record, report, columns, kStoriesShown, style) << std::flush;
+  if (!options.report.empty()) {
+    LUNA_RETURN_IF_ERROR(classroom::WriteFiles(*record, report, options.report));
+    std::cout << "\n Written: report.md, report.json and stories.txt in " << options.report << "\n";
+  }
+  return Verdict(*record, report);
+}
+
+}  // namespace
+
+void AddClassroom(Registry& registry) {
+  auto options = std::make_shared<Options>();
+  classroom::Options& room = options->room;
+  CLI::App* const command = registry.app.add_subcommand(
+      "classroom", "A class of students who all talk to the model at once");
+  AddServerOption(command, &room.server);
+  command->add_option("--students", room.students, "How many")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--turns", room.turns, "Answers that each of them asks for")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--max-tokens", room.max_tokens, "Of an answer")->capture_default_str();
+  command->add_option("--think-time", options->think_time_s, "Seconds between turns, on average")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--arrive-over", options->arrive_over_s,
+                   "Seconds from the first student to the last; default 0.2 a student")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--temperature", room.temperature, "Of the sampling")->capture_default_str();
+  command->add_option("--seed", room.seed, "The same seed makes the same class")
+      ->capture_default_str();
+  command->add_option("--prompts", options->prompts, "Prompts, one a line, instead of the built-in")
+      ->type_name("FILE");
+  command
+      ->add_option("--report", options->report,
+                   "Writes report.md, report.json and stories.txt into it")
+      ->type_name("DIR");
+  registry.OnParsed(command, options, Run);
+}
+
+}  // namespace luna::cli
