@@ -27,6 +27,8 @@ class FakeBackend final : public backend::Backend {
   using Script = std::function<TokenId(std::span<const TokenId> history, TokenId word)>;
   void set_script(Script script) { script_ = std::move(script); }
 
+  void set_vocab_size(int vocab_size) { info_.vocab_size = vocab_size; }
+
   // The next Launch, the next Collect, or one row of the next step fails.
   void FailNextLaunch(absl::Status status) { fail_launch_ = std::move(status); }
   void FailNextCollect(absl::Status status) { fail_collect_ = std::move(status); }
