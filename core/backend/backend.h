@@ -66,6 +66,7 @@ struct BackendOptions {
   int num_threads = 0;         // 0: the cores this process may use
   int max_batch_tokens = 512;  // the largest step it will be given
   std::string code_path;       // empty: the fastest this machine has; tests force one by its name
+  bool share_small_steps = false;  // all threads take part even where one ends sooner; for tests
 };
 
 }  // namespace luna::backend

@@ -20,24 +20,21 @@ double ScaleFrequency(const model::RopeScaling& scaling, double frequency) {
 
 }  // namespace
 
-std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer,
-                                   std::span<const float> freq_factors) {
+std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer) {
   const int half = config.head_dim / 2;
   std::vector<float> frequencies(half);
   for (int i = 0; i < half; ++i) {
     const double base = std::pow(double{layer.rope_theta}, -2.0 * i / config.head_dim);
     double frequency = ScaleFrequency(config.rope_scaling, base);
-    if (!freq_factors.empty()) frequency /= freq_factors[i];
+    if (!config.rope_freq_factors.empty()) frequency /= config.rope_freq_factors[i];
     frequencies[i] = static_cast<float>(frequency / layer.rope_linear_factor);
   }
   return frequencies;
 }
 
-RopeTable::RopeTable(const model::ModelConfig& config, std::span<const float> freq_factors,
-                     int max_tokens)
-    : half_(config.head_dim / 2) {
+RopeTable::RopeTable(const model::ModelConfig& config, int max_tokens) : half_(config.head_dim / 2) {
   for (const model::LayerConfig& layer : config.layers) {
-    std::vector<float> frequencies = RopeFrequencies(config, layer, freq_factors);
+    std::vector<float> frequencies = RopeFrequencies(config, layer);
     const auto same = [&](const Kind& kind) { return kind.frequencies == frequencies; };
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), same);
     if (kind == kinds_.end()) {

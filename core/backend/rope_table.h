@@ -13,16 +13,14 @@ namespace luna::backend {
 // Radians a position, for each pair (i, i + head_dim / 2): theta^(-2i / head_dim), then scaled as the
 // model says. J. Su et al., "RoFormer", 2021; Llama 3.1's scaling as its reference code applies it:
 // long wavelengths are divided by `factor`, short ones kept, those between interpolated.
-// `freq_factors` [head_dim / 2] or empty: divisors that the model's file gives for each pair.
-std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer,
-                                   std::span<const float> freq_factors);
+std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer);
 
 // Cosine and sine of a step's positions, once for all layers that share their frequencies. Allocates
 // only when it is made. An entry depends on its own position alone.
 class RopeTable {
  public:
   RopeTable() = default;
-  RopeTable(const model::ModelConfig& config, std::span<const float> freq_factors, int max_tokens);
+  RopeTable(const model::ModelConfig& config, int max_tokens);
 
   // `positions` [num_tokens], num_tokens <= max_tokens.
   void Fill(std::span<const int32_t> positions);

@@ -33,7 +33,8 @@ inline std::unique_ptr<Backend> MustMakeBackend(const BackendCase& c,
   auto made = MakeBackend(c.backend, std::move(model),
                           {.num_threads = num_threads,
                            .max_batch_tokens = max_batch_tokens,
-                           .code_path = c.code_path});
+                           .code_path = c.code_path,
+                           .share_small_steps = true});
   LUNA_CHECK(made.ok()) << made.status();
   return *std::move(made);
 }

@@ -18,14 +18,14 @@ model::ModelConfig Config(int head_dim, std::vector<model::LayerConfig> layers) 
 
 TEST(RopeTableTest, FrequenciesFallWithThePair) {
   const auto config = Config(8, {{.rope_theta = 10000.0f}});
-  EXPECT_THAT(RopeFrequencies(config, config.layers[0], {}),
+  EXPECT_THAT(RopeFrequencies(config, config.layers[0]),
               testing::Pointwise(testing::FloatEq(), std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
 }
 
 TEST(RopeTableTest, LinearFactorAndFileFactorsDivide) {
-  const auto config = Config(4, {{.rope_theta = 10000.0f, .rope_linear_factor = 8.0f}});
-  const std::vector<float> factors = {1.0f, 4.0f};
-  EXPECT_THAT(RopeFrequencies(config, config.layers[0], factors),
+  auto config = Config(4, {{.rope_theta = 10000.0f, .rope_linear_factor = 8.0f}});
+  config.rope_freq_factors = {1.0f, 4.0f};
+  EXPECT_THAT(RopeFrequencies(config, config.layers[0]),
               testing::Pointwise(testing::FloatEq(), std::vector<float>{0.125f, 0.01f / 32}));
 }
 
@@ -34,7 +34,7 @@ TEST(RopeTableTest, Llama3ScalingKeepsShortWavesAndStretchesLongOnes) {
   auto config = Config(128, {{.rope_theta = 500000.0f}});
   config.rope_scaling = {.factor = 8.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f,
                          .original_context = 8192};
-  const std::vector<float> scaled = RopeFrequencies(config, config.layers[0], {});
+  const std::vector<float> scaled = RopeFrequencies(config, config.layers[0]);
   int kept = 0, between = 0, stretched = 0;
   for (int i = 0; i < 64; ++i) {
     const double plain = std::pow(500000.0, -i / 64.0), wave = 2 * M_PI / plain;
@@ -57,7 +57,7 @@ TEST(RopeTableTest, Llama3ScalingKeepsShortWavesAndStretchesLongOnes) {
 
 TEST(RopeTableTest, AnglesArePositionTimesFrequencyPerLayer) {
   const auto config = Config(4, {{.rope_theta = 10000.0f}, {.rope_theta = 100.0f}});
-  RopeTable table(config, {}, 3);
+  RopeTable table(config, 3);
   const std::vector<int32_t> positions = {5, 0, 1000};
   table.Fill(positions);
   for (int row = 0; row < 3; ++row) {

@@ -110,6 +110,17 @@ TEST_P(SamenessTest, NumberOfThreadsDoesNotMatter) {
   for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]);
 }
 
+// These steps are small enough for one thread to do them alone.
+TEST_P(SamenessTest, SharingAStepDoesNotMatter) {
+  const BackendCase& c = std::get<0>(GetParam());
+  const auto made = MakeBackend(c.backend, model_, {.num_threads = 3, .code_path = c.code_path});
+  ASSERT_TRUE(made.ok()) << made.status();
+  SequenceDriver driver(**made, model_->config, 16, 64);
+  TestSequence sequence = driver.NewSequence(33, 8);
+  ASSERT_TRUE(driver.Finish(sequence, 9).ok());
+  EXPECT_THAT(sequence.rows, testing::ElementsAreArray(Alone(33, 8)));
+}
+
 // The sampled token too, where the choice is random.
 TEST_P(SamenessTest, SampledTokensDoNotDependOnCompanions) {
   sample::SamplingParams params;

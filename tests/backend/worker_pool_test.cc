@@ -36,6 +36,20 @@ TEST(WorkerPoolTest, SyncLetsNobodyPassBeforeAllArrived) {
   EXPECT_EQ(late, 0);
 }
 
+TEST(WorkerPoolTest, RunAloneWakesNobodyAndSyncPasses) {
+  WorkerPool pool(3);
+  std::vector<int> calls(3, 0);
+  auto body = [&](int thread) {
+    ++calls[thread];
+    pool.Sync();
+  };
+  for (int i = 0; i < 50; ++i) {
+    pool.RunAlone(body);
+    pool.Run(body);
+  }
+  EXPECT_EQ(calls, (std::vector<int>{100, 50, 50}));
+}
+
 TEST(WorkerPoolTest, StaticRangesCoverEverythingOnce) {
   for (const int count : {0, 1, 5, 16, 1000}) {
     for (const int threads : {1, 2, 3, 7}) {

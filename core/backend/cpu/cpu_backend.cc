@@ -81,9 +81,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const mo
                                                    " tokens a step"));
   }
   LUNA_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, ChooseKernels(options.code_path));
-  const int threads = options.num_threads > 0 ? options.num_threads : cpu::UsableCpus();
-  LUNA_ASSIGN_OR_RETURN(auto decoder,
-                        cpu::Decoder::Make(model, *kernels, threads, options.max_batch_tokens));
+  BackendOptions effective = options;
+  if (effective.num_threads == 0) effective.num_threads = cpu::UsableCpus();
+  LUNA_ASSIGN_OR_RETURN(auto decoder, cpu::Decoder::Make(model, *kernels, effective));
   return std::make_unique<CpuBackend>(std::move(model), *kernels, options.max_batch_tokens,
                                       std::move(decoder));
 }

@@ -8,39 +8,58 @@
 #include "core/base/status_macros.h"
 
 namespace luna::backend::cpu {
+namespace {
 
-Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels, int num_threads,
-                 int max_batch_tokens)
+// A step has some fifty to three hundred barriers of a microsecond or two, and of milliseconds where
+// another process wants the core; below this many products one thread ends sooner.
+constexpr int64_t kProductsWorthSharing = 4'000'000;
+
+}  // namespace
+
+Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels,
+                 const BackendOptions& options)
     : model_(std::move(model)),
       config_(model_->config),
       kernels_(kernels),
-      workers_(num_threads),
-      sequence_of_row_(max_batch_tokens) {
-  if (!config_.learned_positions) rope_ = RopeTable(config_, {}, max_batch_tokens);
-  for (int i = 0; i < num_threads; ++i) samplers_.emplace_back(config_.vocab_size);
+      share_small_steps_(options.share_small_steps),
+      workers_(options.num_threads),
+      sequence_of_row_(options.max_batch_tokens) {
+  if (!config_.learned_positions) rope_ = RopeTable(config_, options.max_batch_tokens);
+  for (int i = 0; i < options.num_threads; ++i) samplers_.emplace_back(config_.vocab_size);
 }
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const model::Model> model,
-                                                       const Kernels& kernels, int num_threads,
-                                                       int max_batch_tokens) {
-  std::unique_ptr<Decoder> decoder(
-      new Decoder(std::move(model), kernels, num_threads, max_batch_tokens));
+                                                       const Kernels& kernels,
+                                                       const BackendOptions& options) {
+  std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options));
   LUNA_ASSIGN_OR_RETURN(decoder->weights_, PackedWeights::Pack(*decoder->model_, decoder->workers_));
-  LUNA_ASSIGN_OR_RETURN(decoder->scratch_,
-                        Scratch::Make(decoder->config_, max_batch_tokens, num_threads));
+  LUNA_ASSIGN_OR_RETURN(
+      decoder->scratch_,
+      Scratch::Make(decoder->config_, options.max_batch_tokens, options.num_threads));
   return decoder;
 }
 
 void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
                    std::span<sample::SampledToken> sampled) {
-  work_ = {.batch = &batch, .pool = &pool, .sampled = sampled, .rows = batch.num_tokens()};
+  const int64_t products = batch.num_tokens() * weights_.bytes() / static_cast<int64_t>(sizeof(float));
+  const bool share = share_small_steps_ || products >= kProductsWorthSharing;
+  const int threads = share ? workers_.num_threads() : 1;
+  work_ = {.batch = &batch,
+           .pool = &pool,
+           .sampled = sampled,
+           .rows = batch.num_tokens(),
+           .threads = threads};
   for (int s = 0; s < batch.num_sequences(); ++s) {
     std::fill(sequence_of_row_.begin() + batch.sequence_starts[s],
               sequence_of_row_.begin() + batch.sequence_starts[s + 1], s);
   }
   if (!config_.learned_positions) rope_.Fill(batch.positions);
   auto body = [this](int thread) { RunThread(thread); };
-  workers_.Run(body);
+  if (threads == 1) {
+    workers_.RunAlone(body);
+  } else {
+    workers_.Run(body);
+  }
 }
 
 void Decoder::RunThread(int thread) {
@@ -55,7 +74,7 @@ void Decoder::RunLayer(int layer, int thread) {
   const float* previous_post_norm = layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
   AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
   workers_.Sync();
-  const Range panels = StaticRange(w.qkv.num_panels, thread, workers_.num_threads());
+  const Range panels = RangeOf(w.qkv.num_panels, thread);
   kernels_.multiply(ProductOf(w.qkv, scratch_.normed.data, scratch_.normed.stride, scratch_.qkv.data,
                               scratch_.qkv.stride, work_.rows, panels));
   workers_.Sync();
@@ -92,7 +111,7 @@ MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const float* a, int6
 void Decoder::Embed(int thread) {
   const model::Weights& w = model_->weights;
   const int size = config_.hidden_size;
-  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  const Range range = RangeOf(work_.rows, thread);
   for (int row = range.begin; row < range.end; ++row) {
     float* out = scratch_.hidden.row(row);
     model::DequantizeRow(w.token_embedding.dtype, w.token_embedding.row(work_.batch->token_ids[row]),
@@ -114,7 +133,7 @@ void Decoder::Norm(const float* x, const float* weight, const float* bias, float
 
 void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias,
                          int thread) {
-  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  const Range range = RangeOf(work_.rows, thread);
   for (int row = range.begin; row < range.end; ++row) {
     float* hidden = scratch_.hidden.row(row);
     if (post_norm != nullptr) {
@@ -132,7 +151,7 @@ void Decoder::RotateAndStore(int layer, int thread) {
   const KvLayerView& view = work_.pool->view(layer);
   const int block_tokens = work_.pool->layout().block_tokens;
   const int head_dim = config_.head_dim;
-  const Range range = StaticRange(work_.rows, thread, workers_.num_threads());
+  const Range range = RangeOf(work_.rows, thread);
   for (int row = range.begin; row < range.end; ++row) {
     float* q = scratch_.qkv.row(row);
     float* k = q + config_.q_size();
@@ -170,8 +189,8 @@ void Decoder::Attend(int layer, int thread) {
   };
   int64_t total = 0;
   for (int row = 0; row < work_.rows; ++row) total += cost_of(row) * config_.num_heads;
-  const int64_t begin = total * thread / workers_.num_threads();
-  const int64_t end = total * (thread + 1) / workers_.num_threads();
+  const int64_t begin = total * thread / work_.threads;
+  const int64_t end = total * (thread + 1) / work_.threads;
 
   AttendArgs args{.values_offset = view.values_offset,
                   .block_stride = view.block_stride,
@@ -199,7 +218,7 @@ void Decoder::ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_
                               bool post_norm, int thread) {
   const Rows& out = post_norm ? scratch_.projected : scratch_.hidden;
   MultiplyArgs args = ProductOf(matrix, a, a_stride, out.data, out.stride, work_.rows,
-                                StaticRange(matrix.num_panels, thread, workers_.num_threads()));
+                                RangeOf(matrix.num_panels, thread));
   args.add_to_out = !post_norm;
   kernels_.multiply(args);
 }
@@ -208,7 +227,7 @@ void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
   // A gate and its up are two neighbouring panels of one thread, so the activation needs no barrier.
   const int group = config_.gated_ffn ? 2 : 1;
   const Range outputs =
-      StaticRange(matrix.num_panels / group, thread, workers_.num_threads());  // panels of `activated`
+      RangeOf(matrix.num_panels / group, thread);  // panels of `activated`
   kernels_.multiply(ProductOf(matrix, scratch_.normed.data, scratch_.normed.stride, scratch_.up.data,
                               scratch_.up.stride, work_.rows,
                               {outputs.begin * group, outputs.end * group}));
@@ -230,7 +249,7 @@ void Decoder::HeadAndSample(int thread) {
   const std::vector<sample::SampleSpec>& samples = work_.batch->samples;
   for (size_t begin = 0; begin < samples.size(); begin += kLogitRows) {
     const int count = static_cast<int>(std::min<size_t>(kLogitRows, samples.size() - begin));
-    const Range rows = StaticRange(count, thread, workers_.num_threads());
+    const Range rows = RangeOf(count, thread);
     for (int i = rows.begin; i < rows.end; ++i) {
       Norm(scratch_.hidden.row(samples[begin + i].row), weights_.final_norm(),
            weights_.final_norm_bias(), scratch_.normed.row(i));
@@ -239,7 +258,7 @@ void Decoder::HeadAndSample(int thread) {
     const PackedMatrix& head = weights_.head();
     kernels_.multiply(ProductOf(head, scratch_.normed.data, scratch_.normed.stride,
                                 scratch_.logits.data, scratch_.logits.stride, count,
-                                StaticRange(head.num_panels, thread, workers_.num_threads())));
+                                RangeOf(head.num_panels, thread)));
     workers_.Sync();
     for (int i = rows.begin; i < rows.end; ++i) {
       samplers_[thread].Sample({scratch_.logits.row(i), static_cast<size_t>(config_.vocab_size)},

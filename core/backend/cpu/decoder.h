@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/backend/backend.h"
 #include "core/backend/cpu/kernels.h"
 #include "core/backend/cpu/packed_weights.h"
 #include "core/backend/cpu/scratch.h"
@@ -21,13 +22,15 @@ namespace luna::backend::cpu {
 
 // All threads walk the layers together, phase by phase, with a barrier after each. In a phase a thread
 // owns some rows, some output panels or some (row, head) pairs, by a static partition; what is computed
-// for a row depends neither on the partition nor on the other rows. A step allocates nothing.
+// for a row depends neither on the partition nor on the other rows. A step too small to be worth its
+// barriers runs on the calling thread alone. A step allocates nothing.
 class Decoder {
  public:
-  // RESOURCE_EXHAUSTED if weights or scratch do not fit into memory.
+  // `options` were checked, num_threads is not 0. RESOURCE_EXHAUSTED if weights or scratch do not fit
+  // into memory.
   static absl::StatusOr<std::unique_ptr<Decoder>> Make(std::shared_ptr<const model::Model> model,
-                                                       const Kernels& kernels, int num_threads,
-                                                       int max_batch_tokens);
+                                                       const Kernels& kernels,
+                                                       const BackendOptions& options);
 
   // The batch was checked against `pool`. `sampled` [batch.samples], in their order.
   void Step(const batch::Batch& batch, const KvPool& pool,
@@ -36,8 +39,8 @@ class Decoder {
   int64_t weights_bytes() const { return weights_.bytes(); }
 
  private:
-  Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels, int num_threads,
-          int max_batch_tokens);
+  Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels,
+          const BackendOptions& options);
 
   // What one step works on.
   struct Work {
@@ -45,7 +48,11 @@ class Decoder {
     const KvPool* pool = nullptr;
     std::span<sample::SampledToken> sampled;
     int rows = 0;
+    int threads = 1;
   };
+
+  // The part of `count` things that `thread` takes in this step.
+  Range RangeOf(int count, int thread) const { return StaticRange(count, thread, work_.threads); }
 
   void RunThread(int thread);
   void RunLayer(int layer, int thread);
@@ -68,6 +75,7 @@ class Decoder {
   const std::shared_ptr<const model::Model> model_;
   const model::ModelConfig& config_;  // model_'s
   const Kernels& kernels_;
+  const bool share_small_steps_;
   WorkerPool workers_;
   PackedWeights weights_;
   RopeTable rope_;

@@ -52,7 +52,16 @@ class WorkerPool {
   void Run(Body& body) {
     RunErased([](void* body, int thread) { (*static_cast<Body*>(body))(thread); }, &body);
   }
-  void Sync() { barrier_.Wait(); }
+  // Calls body(0) on the calling thread and wakes nobody; Sync() inside does nothing.
+  template <typename Body>
+  void RunAlone(Body& body) {
+    alone_ = true;
+    body(0);
+    alone_ = false;
+  }
+  void Sync() {
+    if (!alone_) barrier_.Wait();
+  }
 
  private:
   using Function = void (*)(void* body, int thread);
@@ -65,6 +74,7 @@ class WorkerPool {
   Function function_ = nullptr;
   void* body_ = nullptr;
   bool stopping_ = false;
+  bool alone_ = false;  // true only while the workers sleep
   std::atomic<uint32_t> start_{0};
   std::vector<std::thread> threads_;
 };

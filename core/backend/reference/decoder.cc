@@ -46,7 +46,7 @@ Decoder::Decoder(const model::Model& model, int max_batch_tokens)
       final_norm_bias_(Widen(model.weights.final_norm_bias)) {
   if (model.weights.head.data != model.weights.token_embedding.data) head_ = Widen(model.weights.head);
   for (const model::LayerWeights& layer : model.weights.layers) layers_.push_back(WidenLayer(layer));
-  if (!config_.learned_positions) rope_ = RopeTable(config_, {}, max_batch_tokens);
+  if (!config_.learned_positions) rope_ = RopeTable(config_, max_batch_tokens);
   const size_t tokens = max_batch_tokens;
   scratch_.hidden.resize(tokens * config_.hidden_size);
   scratch_.normed.resize(config_.hidden_size);
