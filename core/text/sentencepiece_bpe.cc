@@ -14,6 +14,7 @@ namespace luna::text {
 namespace {
 
 constexpr std::string_view kSpace = "\u2581";
+constexpr char32_t kSpaceCharacter = 0x2581;
 
 std::string EscapeSpaces(std::string_view text) {
   return absl::StrReplaceAll(AbslView(text), {{" ", AbslView(kSpace)}});
@@ -36,18 +37,6 @@ int ByteValue(std::string_view spelling) {
 }
 
 bool IsOneCharacter(std::string_view text) { return Utf8Length(text.front()) == text.size(); }
-
-// Whether a word begins within `piece`, after something else than a space.
-bool ReachesOverWordStart(std::string_view piece) {
-  bool after_text = false;
-  for (size_t offset = 0; offset < piece.size();) {
-    const bool is_space = piece.substr(offset).starts_with(kSpace);
-    if (is_space && after_text) return true;
-    after_text = !is_space;
-    offset += Utf8Length(piece[offset]);
-  }
-  return false;
-}
 
 std::string CollapseSpaces(std::string_view text) {
   std::string collapsed;
@@ -130,9 +119,15 @@ absl::Status SentencePieceBpe::IndexTokens(IdsBySpelling& pieces) {
   return absl::OkStatus();
 }
 
-void SentencePieceBpe::AddMerge(TokenId left, TokenId right, int32_t rank, TokenId result) {
-  merges_.Add(left, right, {rank, result});
-  words_are_separate_ = words_are_separate_ && !ReachesOverWordStart(data_.tokens[result]);
+void SentencePieceBpe::NoteInnerWordStarts(std::string_view piece) {
+  char32_t previous = kSpaceCharacter;
+  for (size_t offset = 0; offset < piece.size();) {
+    const char32_t character = NextCodePoint(piece, offset);
+    if (character == kSpaceCharacter && previous != kSpaceCharacter) {
+      joined_to_next_word_.insert(previous);
+    }
+    previous = character;
+  }
 }
 
 absl::Status SentencePieceBpe::IndexMerges(const IdsBySpelling& pieces) {
@@ -146,7 +141,9 @@ absl::Status SentencePieceBpe::IndexMerges(const IdsBySpelling& pieces) {
                                                      "\"): token \"", *part,
                                                      "\" is not in the vocabulary"));
     }
-    AddMerge(pieces.at(left), pieces.at(right), static_cast<int32_t>(rank), pieces.at(joined));
+    merges_.Add(pieces.at(left), pieces.at(right),
+                {static_cast<int32_t>(rank), pieces.at(joined)});
+    NoteInnerWordStarts(joined);
   }
   return absl::OkStatus();
 }
@@ -172,17 +169,19 @@ void SentencePieceBpe::IndexScores(const IdsBySpelling& pieces) {
   std::sort(by_score.begin(), by_score.end(), [this](TokenId a, TokenId b) {
     return data_.scores[a] != data_.scores[b] ? data_.scores[a] > data_.scores[b] : a < b;
   });
+  merges_.Reserve(2 * by_score.size());
   int32_t rank = 0;
   for (size_t i = 0; i < by_score.size(); ++i) {
     const TokenId id = by_score[i];
     if (i > 0 && data_.scores[id] != data_.scores[by_score[i - 1]]) ++rank;
     const std::string_view piece = data_.tokens[id];
     if (piece.empty()) continue;
+    NoteInnerWordStarts(piece);
     for (size_t cut = Utf8Length(piece[0]); cut < piece.size(); cut += Utf8Length(piece[cut])) {
       const TokenId left = SymbolFor(piece.substr(0, cut), pieces);
       if (left < 0) continue;
       const TokenId right = SymbolFor(piece.substr(cut), pieces);
-      if (right >= 0) AddMerge(left, right, rank, id);
+      if (right >= 0) merges_.Add(left, right, {rank, id});
     }
   }
 }
@@ -228,32 +227,26 @@ absl::Status SentencePieceBpe::EncodeSegment(std::string_view segment, TextBefor
 void SentencePieceBpe::EncodeText(std::string_view escaped, std::vector<TokenId>& ids) const {
   BpeMerger merger(&merges_);
   std::vector<TokenId> symbols;
-  bool after_text = false;
+  char32_t previous = kSpaceCharacter;
   for (size_t offset = 0; offset < escaped.size();) {
-    const std::string_view character = escaped.substr(offset, Utf8Length(escaped[offset]));
-    const bool is_space = character == kSpace;
-    if (is_space && after_text && words_are_separate_) {
+    const size_t begin = offset;
+    const char32_t character = NextCodePoint(escaped, offset);
+    if (character == kSpaceCharacter && previous != kSpaceCharacter &&
+        !joined_to_next_word_.contains(previous)) {
       merger.Merge(symbols);
       AppendMerged(symbols, ids);
       symbols.clear();
     }
-    AppendSymbol(character, symbols);
-    after_text = !is_space;
-    offset += character.size();
+    const auto symbol = symbols_.find(character);
+    if (symbol != symbols_.end()) {
+      symbols.push_back(symbol->second);
+    } else {
+      AppendBytes(escaped.substr(begin, offset - begin), symbols);
+    }
+    previous = character;
   }
   merger.Merge(symbols);
   AppendMerged(symbols, ids);
-}
-
-void SentencePieceBpe::AppendSymbol(std::string_view character,
-                                    std::vector<TokenId>& symbols) const {
-  size_t offset = 0;
-  const auto symbol = symbols_.find(NextCodePoint(character, offset));
-  if (symbol != symbols_.end()) {
-    symbols.push_back(symbol->second);
-  } else {
-    AppendBytes(character, symbols);
-  }
 }
 
 void SentencePieceBpe::AppendBytes(std::string_view character, std::vector<TokenId>& ids) const {

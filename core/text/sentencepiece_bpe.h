@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/text/merge_table.h"
 #include "core/text/segmenting_tokenizer.h"
 #include "core/text/token_trie.h"
@@ -36,12 +37,11 @@ class SentencePieceBpe final : public SegmentingTokenizer {
   absl::Status IndexTokens(IdsBySpelling& pieces);
   absl::Status IndexMerges(const IdsBySpelling& pieces);
   void IndexScores(const IdsBySpelling& pieces);
-  void AddMerge(TokenId left, TokenId right, int32_t rank, TokenId result);
+  void NoteInnerWordStarts(std::string_view piece);
   TokenId SymbolFor(std::string_view part, const IdsBySpelling& pieces);
 
   std::string Escape(std::string_view segment, TextBefore before) const;
   void EncodeText(std::string_view escaped, std::vector<TokenId>& ids) const;
-  void AppendSymbol(std::string_view character, std::vector<TokenId>& symbols) const;
   void AppendMerged(const std::vector<TokenId>& symbols, std::vector<TokenId>& ids) const;
   void AppendBytes(std::string_view character, std::vector<TokenId>& ids) const;
 
@@ -52,8 +52,9 @@ class SentencePieceBpe final : public SegmentingTokenizer {
   std::vector<std::string> extra_characters_;
   std::array<TokenId, 256> byte_tokens_;  // -1: none
   TokenTrie escaped_user_defined_;        // without merges in the data
-  // No merge reaches over the beginning of a word, so that words can be merged one by one.
-  bool words_are_separate_ = true;
+  // Characters behind which a word may begin in the middle of a token. Behind all others a text can be
+  // cut before a space, so that words are merged one by one. (Gemma has one such token, ">\u2581</".)
+  absl::flat_hash_set<char32_t> joined_to_next_word_;
 };
 
 }  // namespace luna::text

@@ -154,6 +154,13 @@ TEST(SentencePieceTest, CharactersThatAreOnlyPartsOfTokensStillMerge) {
   EXPECT_THAT(Encode(*tokenizer, "yx"), ElementsAre(3 + 'y', 3 + 'x'));
 }
 
+TEST(SentencePieceTest, TokensThatReachIntoTheNextWordAreFound) {
+  TokenizerData data = SmallSentencePiece();
+  AddToken(data, "a\u2581", TokenType::kNormal, -0.5f);
+  const TokenId reaches = AddToken(data, "a\u2581" "b", TokenType::kNormal, -0.4f);
+  EXPECT_THAT(Encode(*Make(std::move(data)), "a b a"), ElementsAre(259, reaches, 259, 260));
+}
+
 TEST(SentencePieceTest, WithoutByteTokensNeighboursShareOneUnknown) {
   TokenizerData data = SmallSentencePiece();
   for (TokenType& type : data.types) {
