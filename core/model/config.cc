@@ -52,13 +52,11 @@ absl::Status CheckRope(const ModelConfig& config) {
   if (scaling.factor != 1.0f) {
     LUNA_RETURN_IF_ERROR(CheckPositive("RoPE low_freq_factor", scaling.low_freq_factor));
     LUNA_RETURN_IF_ERROR(CheckPositive("RoPE high_freq_factor", scaling.high_freq_factor));
-    LUNA_RETURN_IF_ERROR(
-        CheckSize("RoPE original context", scaling.original_context, kMaxContext));
+    LUNA_RETURN_IF_ERROR(CheckSize("RoPE original context", scaling.original_context, kMaxContext));
     if (scaling.high_freq_factor <= scaling.low_freq_factor) {
-      return absl::InvalidArgumentError(absl::StrCat("RoPE high_freq_factor is ",
-                                                     scaling.high_freq_factor,
-                                                     ", not above low_freq_factor ",
-                                                     scaling.low_freq_factor));
+      return absl::InvalidArgumentError(
+          absl::StrCat("RoPE high_freq_factor is ", scaling.high_freq_factor,
+                       ", not above low_freq_factor ", scaling.low_freq_factor));
     }
   }
   const size_t factors = config.rope_freq_factors.size();
@@ -92,10 +90,14 @@ absl::Status CheckLayers(const ModelConfig& config) {
 
 std::string_view ArchitectureName(Architecture architecture) {
   switch (architecture) {
-    case Architecture::kGpt2: return "gpt2";
-    case Architecture::kLlama: return "llama";
-    case Architecture::kQwen2: return "qwen2";
-    case Architecture::kGemma3: return "gemma3";
+    case Architecture::kGpt2:
+      return "gpt2";
+    case Architecture::kLlama:
+      return "llama";
+    case Architecture::kQwen2:
+      return "qwen2";
+    case Architecture::kGemma3:
+      return "gemma3";
   }
   LUNA_CHECK(false) << "architecture " << static_cast<int>(architecture);
   return "";

@@ -28,7 +28,8 @@ struct RopeScaling {
 struct LayerConfig {
   int sliding_window = 0;  // 0: attends to everything; W: position p sees (p - W, p]
   float rope_theta = 10000.0f;
-  float rope_linear_factor = 1.0f;  // positions are divided by it (Gemma 3's full layers, 4B and up)
+  // Positions are divided by it (Gemma 3's full layers, 4B and up).
+  float rope_linear_factor = 1.0f;
 };
 
 struct ModelConfig {
@@ -46,16 +47,17 @@ struct ModelConfig {
   NormKind norm = NormKind::kLayerNorm;
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGeluTanh;
-  bool gated_ffn = false;             // activation(gate) * up
-  bool learned_positions = false;     // GPT-2's wpe; otherwise RoPE, half-split ("NeoX") pairs (i, i + head_dim/2)
-  bool tied_head = true;              // the LM head is the token embedding
-  float embedding_scale = 1.0f;       // Gemma: sqrt(hidden_size)
-  float attention_scale = 0.0f;       // multiplies q . k; 1/sqrt(head_dim) for most
+  bool gated_ffn = false;  // activation(gate) * up
+  // GPT-2's wpe; otherwise RoPE, half-split ("NeoX") pairs (i, i + head_dim/2).
+  bool learned_positions = false;
+  bool tied_head = true;         // the LM head is the token embedding
+  float embedding_scale = 1.0f;  // Gemma: sqrt(hidden_size)
+  float attention_scale = 0.0f;  // multiplies q . k; 1/sqrt(head_dim) for most
   RopeScaling rope_scaling;
-  // Frequency i is divided by factor i: [head_dim / 2], or empty. How GGUF carries Llama 3.1's scaling
-  // (`rope_scaling` is then off).
+  // Frequency i is divided by factor i: [head_dim / 2], or empty. How GGUF carries Llama 3.1's
+  // scaling (`rope_scaling` is then off).
   std::vector<float> rope_freq_factors;
-  std::vector<LayerConfig> layers;    // [num_layers]
+  std::vector<LayerConfig> layers;  // [num_layers]
 
   // Number of elements of one token's keys (or values) in one layer.
   int kv_size() const { return num_kv_heads * head_dim; }

@@ -1,6 +1,6 @@
 // GGML's block formats as the GGUF specification lays them out. All numbers are little-endian; `d`
-// and `m` are f16 scale and minimum. Products and sums are rounded one by one, in the order in which
-// the formats are defined, so that the values are the same bits everywhere.
+// and `m` are f16 scale and minimum. Products and sums are rounded one by one, in the order in
+// which the formats are defined, so that the values are the same bits everywhere.
 #include <bit>
 #include <cstring>
 
@@ -107,9 +107,9 @@ void BlockQ5_1(Bytes block, float* out) {
   }
 }
 
-// Eight 6-bit scales and eight 6-bit minimums in 12 bytes: the first four of each lie in the low six
-// bits of bytes 0..3 and 4..7; of the last four the low nibbles lie in bytes 8..11, the high two bits
-// in the top bits of bytes 0..7.
+// Eight 6-bit scales and eight 6-bit minimums in 12 bytes: the first four of each lie in the low
+// six bits of bytes 0..3 and 4..7; of the last four the low nibbles lie in bytes 8..11, the high
+// two bits in the top bits of bytes 0..7.
 struct ScaleAndMin {
   int scale;
   int min;
@@ -159,8 +159,8 @@ void BlockQ5_K(Bytes block, float* out) {
 }
 
 // 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 x int8 scales (one for 16 values), d;
-// offset 32. Each half of 128 values takes 64 low and 32 high bytes: values 0..31 and 32..63 are the
-// low nibbles of the first and second 32 bytes, 64..127 their high nibbles.
+// offset 32. Each half of 128 values takes 64 low and 32 high bytes: values 0..31 and 32..63 are
+// the low nibbles of the first and second 32 bytes, 64..127 their high nibbles.
 void BlockQ6_K(Bytes block, float* out) {
   const float d = LoadHalf(block + 208);
   Bytes scales = block + 192;
@@ -171,8 +171,7 @@ void BlockQ6_K(Bytes block, float* out) {
       Bytes nibbles = low + quarter % 2 * 32;
       const int low_shift = quarter / 2 * 4;
       for (int i = 0; i < 32; ++i) {
-        const int value =
-            ((nibbles[i] >> low_shift) & 15) | ((high[i] >> (quarter * 2)) & 3) << 4;
+        const int value = ((nibbles[i] >> low_shift) & 15) | ((high[i] >> (quarter * 2)) & 3) << 4;
         const int index = half * 128 + quarter * 32 + i;
         const float scale = d * static_cast<float>(static_cast<int8_t>(scales[index / 16]));
         out[index] = scale * static_cast<float>(value - 32);
@@ -198,16 +197,26 @@ void DequantizeRow(DType dtype, const std::byte* source, int64_t count, float* o
     case DType::kF32:
       if (count > 0) std::memcpy(out, source, static_cast<size_t>(count) * sizeof(float));
       return;
-    case DType::kF16: return WidenF16(bytes, count, out);
-    case DType::kBF16: return WidenBF16(bytes, count, out);
-    case DType::kQ8_0: return Blocks<BlockQ8_0>(dtype, bytes, count, out);
-    case DType::kQ4_0: return Blocks<BlockQ4_0>(dtype, bytes, count, out);
-    case DType::kQ4_1: return Blocks<BlockQ4_1>(dtype, bytes, count, out);
-    case DType::kQ5_0: return Blocks<BlockQ5_0>(dtype, bytes, count, out);
-    case DType::kQ5_1: return Blocks<BlockQ5_1>(dtype, bytes, count, out);
-    case DType::kQ4_K: return Blocks<BlockQ4_K>(dtype, bytes, count, out);
-    case DType::kQ5_K: return Blocks<BlockQ5_K>(dtype, bytes, count, out);
-    case DType::kQ6_K: return Blocks<BlockQ6_K>(dtype, bytes, count, out);
+    case DType::kF16:
+      return WidenF16(bytes, count, out);
+    case DType::kBF16:
+      return WidenBF16(bytes, count, out);
+    case DType::kQ8_0:
+      return Blocks<BlockQ8_0>(dtype, bytes, count, out);
+    case DType::kQ4_0:
+      return Blocks<BlockQ4_0>(dtype, bytes, count, out);
+    case DType::kQ4_1:
+      return Blocks<BlockQ4_1>(dtype, bytes, count, out);
+    case DType::kQ5_0:
+      return Blocks<BlockQ5_0>(dtype, bytes, count, out);
+    case DType::kQ5_1:
+      return Blocks<BlockQ5_1>(dtype, bytes, count, out);
+    case DType::kQ4_K:
+      return Blocks<BlockQ4_K>(dtype, bytes, count, out);
+    case DType::kQ5_K:
+      return Blocks<BlockQ5_K>(dtype, bytes, count, out);
+    case DType::kQ6_K:
+      return Blocks<BlockQ6_K>(dtype, bytes, count, out);
   }
 }
 

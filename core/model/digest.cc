@@ -89,11 +89,27 @@ void AddWeights(const Weights& weights, Hasher& hasher) {
     AddTensor(tensor, hasher);
   }
   for (const LayerWeights& w : weights.layers) {
-    for (const Tensor& tensor :
-         {w.attention_norm, w.attention_norm_bias, w.q, w.k, w.v, w.q_bias, w.k_bias, w.v_bias,
-          w.q_norm, w.k_norm, w.attention_output, w.attention_output_bias, w.attention_post_norm,
-          w.ffn_norm, w.ffn_norm_bias, w.gate, w.up, w.up_bias, w.down, w.down_bias,
-          w.ffn_post_norm}) {
+    for (const Tensor& tensor : {w.attention_norm,
+                                 w.attention_norm_bias,
+                                 w.q,
+                                 w.k,
+                                 w.v,
+                                 w.q_bias,
+                                 w.k_bias,
+                                 w.v_bias,
+                                 w.q_norm,
+                                 w.k_norm,
+                                 w.attention_output,
+                                 w.attention_output_bias,
+                                 w.attention_post_norm,
+                                 w.ffn_norm,
+                                 w.ffn_norm_bias,
+                                 w.gate,
+                                 w.up,
+                                 w.up_bias,
+                                 w.down,
+                                 w.down_bias,
+                                 w.ffn_post_norm}) {
       AddTensor(tensor, hasher);
     }
   }

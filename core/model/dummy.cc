@@ -1,4 +1,5 @@
-// Models of seeded random weights, for benchmarks: the same bytes on every machine and at every start.
+// Models of seeded random weights, for benchmarks: the same bytes on every machine and at every
+// start.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -103,7 +104,8 @@ class RandomTensors {
       const uint64_t bits = SplitMix64(state);
       Put(tensor.dtype, i, mean + step * static_cast<float>(static_cast<int32_t>(bits)));
       if (i + 1 < count) {
-        Put(tensor.dtype, i + 1, mean + step * static_cast<float>(static_cast<int32_t>(bits >> 32)));
+        Put(tensor.dtype, i + 1,
+            mean + step * static_cast<float>(static_cast<int32_t>(bits >> 32)));
       }
     }
   }
@@ -124,7 +126,8 @@ class RandomTensors {
   int64_t bytes_ = 0;
 };
 
-// Layers outweigh the embedding in the residual stream, or the tied head would only repeat its input.
+// Layers outweigh the embedding in the residual stream, or the tied head would only repeat its
+// input.
 constexpr float kEmbeddingDeviation = 0.08f;
 constexpr float kBiasDeviation = 0.02f;
 
@@ -166,8 +169,8 @@ void MakeWeights(const ModelConfig& config, RandomTensors& random, Weights& weig
   for (int i = 0; i < config.num_layers; ++i) weights.layers.push_back(MakeLayer(config, random));
 }
 
-// The character that byte-level BPE spells `byte` with: itself where it is visible, otherwise the next
-// of the characters from U+0100 on. UTF-8.
+// The character that byte-level BPE spells `byte` with: itself where it is visible, otherwise the
+// next of the characters from U+0100 on. UTF-8.
 std::string ByteSpelling(int byte) {
   const auto visible = [](int b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
@@ -181,7 +184,8 @@ std::string ByteSpelling(int byte) {
   return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
 }
 
-// Bytes first, then words that no text is encoded to but that a random model does say, then the end.
+// Bytes first, then words that no text is encoded to but that a random model does say, then the
+// end.
 text::TokenizerData MakeTokenizer(int vocab_size) {
   text::TokenizerData data;
   data.kind = text::TokenizerKind::kByteLevelBpe;

@@ -22,17 +22,22 @@ size_t ElementBytes(GgufType type) {
   switch (type) {
     case GgufType::kUint8:
     case GgufType::kInt8:
-    case GgufType::kBool: return 1;
+    case GgufType::kBool:
+      return 1;
     case GgufType::kUint16:
-    case GgufType::kInt16: return 2;
+    case GgufType::kInt16:
+      return 2;
     case GgufType::kUint32:
     case GgufType::kInt32:
-    case GgufType::kFloat32: return 4;
+    case GgufType::kFloat32:
+      return 4;
     case GgufType::kUint64:
     case GgufType::kInt64:
-    case GgufType::kFloat64: return 8;
+    case GgufType::kFloat64:
+      return 8;
     case GgufType::kString:
-    case GgufType::kArray: return 0;
+    case GgufType::kArray:
+      return 0;
   }
   return 0;
 }
@@ -44,17 +49,38 @@ struct TensorType {
 };
 
 constexpr TensorType kTensorTypes[] = {
-    {0, "F32", DType::kF32},    {1, "F16", DType::kF16},    {2, "Q4_0", DType::kQ4_0},
-    {3, "Q4_1", DType::kQ4_1},  {6, "Q5_0", DType::kQ5_0},  {7, "Q5_1", DType::kQ5_1},
-    {8, "Q8_0", DType::kQ8_0},  {9, "Q8_1", {}},            {10, "Q2_K", {}},
-    {11, "Q3_K", {}},           {12, "Q4_K", DType::kQ4_K}, {13, "Q5_K", DType::kQ5_K},
-    {14, "Q6_K", DType::kQ6_K}, {15, "Q8_K", {}},           {16, "IQ2_XXS", {}},
-    {17, "IQ2_XS", {}},         {18, "IQ3_XXS", {}},        {19, "IQ1_S", {}},
-    {20, "IQ4_NL", {}},         {21, "IQ3_S", {}},          {22, "IQ2_S", {}},
-    {23, "IQ4_XS", {}},         {24, "I8", {}},             {25, "I16", {}},
-    {26, "I32", {}},            {27, "I64", {}},            {28, "F64", {}},
-    {29, "IQ1_M", {}},          {30, "BF16", DType::kBF16}, {34, "TQ1_0", {}},
-    {35, "TQ2_0", {}},          {39, "MXFP4", {}},
+    {0, "F32", DType::kF32},
+    {1, "F16", DType::kF16},
+    {2, "Q4_0", DType::kQ4_0},
+    {3, "Q4_1", DType::kQ4_1},
+    {6, "Q5_0", DType::kQ5_0},
+    {7, "Q5_1", DType::kQ5_1},
+    {8, "Q8_0", DType::kQ8_0},
+    {9, "Q8_1", {}},
+    {10, "Q2_K", {}},
+    {11, "Q3_K", {}},
+    {12, "Q4_K", DType::kQ4_K},
+    {13, "Q5_K", DType::kQ5_K},
+    {14, "Q6_K", DType::kQ6_K},
+    {15, "Q8_K", {}},
+    {16, "IQ2_XXS", {}},
+    {17, "IQ2_XS", {}},
+    {18, "IQ3_XXS", {}},
+    {19, "IQ1_S", {}},
+    {20, "IQ4_NL", {}},
+    {21, "IQ3_S", {}},
+    {22, "IQ2_S", {}},
+    {23, "IQ4_XS", {}},
+    {24, "I8", {}},
+    {25, "I16", {}},
+    {26, "I32", {}},
+    {27, "I64", {}},
+    {28, "F64", {}},
+    {29, "IQ1_M", {}},
+    {30, "BF16", DType::kBF16},
+    {34, "TQ1_0", {}},
+    {35, "TQ2_0", {}},
+    {39, "MXFP4", {}},
 };
 
 // Walks the bytes of a file. A read past the end gives nothing and is remembered.
@@ -170,19 +196,32 @@ class Parser {
 
   absl::StatusOr<GgufValue> ReadValue(GgufType type, std::string_view key) {
     switch (type) {
-      case GgufType::kUint8: return uint64_t{in_.Read<uint8_t>()};
-      case GgufType::kInt8: return int64_t{in_.Read<int8_t>()};
-      case GgufType::kUint16: return uint64_t{in_.Read<uint16_t>()};
-      case GgufType::kInt16: return int64_t{in_.Read<int16_t>()};
-      case GgufType::kUint32: return uint64_t{in_.Read<uint32_t>()};
-      case GgufType::kInt32: return int64_t{in_.Read<int32_t>()};
-      case GgufType::kFloat32: return double{in_.Read<float>()};
-      case GgufType::kBool: return in_.Read<uint8_t>() != 0;
-      case GgufType::kString: return in_.String();
-      case GgufType::kArray: return ReadArray(key);
-      case GgufType::kUint64: return in_.Read<uint64_t>();
-      case GgufType::kInt64: return in_.Read<int64_t>();
-      case GgufType::kFloat64: return in_.Read<double>();
+      case GgufType::kUint8:
+        return uint64_t{in_.Read<uint8_t>()};
+      case GgufType::kInt8:
+        return int64_t{in_.Read<int8_t>()};
+      case GgufType::kUint16:
+        return uint64_t{in_.Read<uint16_t>()};
+      case GgufType::kInt16:
+        return int64_t{in_.Read<int16_t>()};
+      case GgufType::kUint32:
+        return uint64_t{in_.Read<uint32_t>()};
+      case GgufType::kInt32:
+        return int64_t{in_.Read<int32_t>()};
+      case GgufType::kFloat32:
+        return double{in_.Read<float>()};
+      case GgufType::kBool:
+        return in_.Read<uint8_t>() != 0;
+      case GgufType::kString:
+        return in_.String();
+      case GgufType::kArray:
+        return ReadArray(key);
+      case GgufType::kUint64:
+        return in_.Read<uint64_t>();
+      case GgufType::kInt64:
+        return in_.Read<int64_t>();
+      case GgufType::kFloat64:
+        return in_.Read<double>();
     }
     return Invalid("metadata ", AbslView(key), " has type ", static_cast<uint32_t>(type),
                    "; the last is ", static_cast<uint32_t>(GgufType::kFloat64));
@@ -248,8 +287,8 @@ class Parser {
                      kMaxKeyBytes);
     }
     if (rank == 0 || rank > kMaxRank) {
-      return Invalid("tensor ", AbslView(tensor_name), " has ", rank,
-                     " dimensions; the limit is ", kMaxRank);
+      return Invalid("tensor ", AbslView(tensor_name), " has ", rank, " dimensions; the limit is ",
+                     kMaxRank);
     }
     FileTensor tensor;
     for (uint32_t i = 0; i < rank; ++i) {
@@ -344,15 +383,24 @@ std::optional<std::vector<std::string>> GgufStrings(const GgufArray& array) {
 std::optional<std::vector<int64_t>> GgufInts(const GgufArray& array) {
   switch (array.type) {
     case GgufType::kUint8:
-    case GgufType::kBool: return Elements<uint8_t, int64_t>(array);
-    case GgufType::kInt8: return Elements<int8_t, int64_t>(array);
-    case GgufType::kUint16: return Elements<uint16_t, int64_t>(array);
-    case GgufType::kInt16: return Elements<int16_t, int64_t>(array);
-    case GgufType::kUint32: return Elements<uint32_t, int64_t>(array);
-    case GgufType::kInt32: return Elements<int32_t, int64_t>(array);
-    case GgufType::kUint64: return Elements<uint64_t, int64_t>(array);
-    case GgufType::kInt64: return Elements<int64_t, int64_t>(array);
-    default: return std::nullopt;
+    case GgufType::kBool:
+      return Elements<uint8_t, int64_t>(array);
+    case GgufType::kInt8:
+      return Elements<int8_t, int64_t>(array);
+    case GgufType::kUint16:
+      return Elements<uint16_t, int64_t>(array);
+    case GgufType::kInt16:
+      return Elements<int16_t, int64_t>(array);
+    case GgufType::kUint32:
+      return Elements<uint32_t, int64_t>(array);
+    case GgufType::kInt32:
+      return Elements<int32_t, int64_t>(array);
+    case GgufType::kUint64:
+      return Elements<uint64_t, int64_t>(array);
+    case GgufType::kInt64:
+      return Elements<int64_t, int64_t>(array);
+    default:
+      return std::nullopt;
   }
 }
 

@@ -21,8 +21,19 @@ namespace luna::model {
 
 // As the specification numbers them.
 enum class GgufType : uint32_t {
-  kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kFloat32, kBool, kString, kArray,
-  kUint64, kInt64, kFloat64,
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kFloat32,
+  kBool,
+  kString,
+  kArray,
+  kUint64,
+  kInt64,
+  kFloat64,
 };
 
 // An array of numbers, booleans or strings, still in the file. Its bytes have been checked: strings
@@ -45,9 +56,10 @@ struct GgufFile {
   const GgufValue* Find(std::string_view key) const;
 };
 
-// Every count, length, offset and product is checked before it is used, and nothing is allocated by a
-// count that the file's size does not vouch for. INVALID_ARGUMENT names the part, the value and the
-// limit; UNIMPLEMENTED a version, a tensor type or nested arrays. `name` is the file's, for messages.
+// Every count, length, offset and product is checked before it is used, and nothing is allocated by
+// a count that the file's size does not vouch for. INVALID_ARGUMENT names the part, the value and
+// the limit; UNIMPLEMENTED a version, a tensor type or nested arrays. `name` is the file's, for
+// messages.
 absl::StatusOr<GgufFile> ParseGguf(std::span<const std::byte> file, const std::string& name);
 
 // Elements of an array; nothing if it holds another type.
@@ -55,8 +67,8 @@ std::optional<std::vector<std::string>> GgufStrings(const GgufArray& array);
 std::optional<std::vector<int64_t>> GgufInts(const GgufArray& array);  // any integer type or bool
 std::optional<std::vector<float>> GgufFloats(const GgufArray& array);  // f32 and f64
 
-// Metadata under one prefix ("llama."), by the rest of the key. Errors stick: after the first one the
-// rest reads as fallbacks, and status() says what it was, naming key and value.
+// Metadata under one prefix ("llama."), by the rest of the key. Errors stick: after the first one
+// the rest reads as fallbacks, and status() says what it was, naming key and value.
 class GgufFields {
  public:
   // Borrows `file`.

@@ -12,8 +12,8 @@ namespace {
 
 absl::StatusOr<Architecture> ReadArchitecture(GgufFields& general) {
   const std::string name = general.String("architecture", "");
-  for (const Architecture architecture : {Architecture::kGpt2, Architecture::kLlama,
-                                          Architecture::kQwen2, Architecture::kGemma3}) {
+  for (const Architecture architecture :
+       {Architecture::kGpt2, Architecture::kLlama, Architecture::kQwen2, Architecture::kGemma3}) {
     if (name == ArchitectureName(architecture)) return architecture;
   }
   general.Unsupported("architecture", "gpt2, llama, qwen2 and gemma3 are");
@@ -43,8 +43,8 @@ void ReadSizes(GgufFields& fields, ModelConfig& config) {
   const int heads = std::max(config.num_heads, 1);
   config.head_dim = fields.Int("attention.key_length", config.hidden_size / heads);
   if (fields.Find("attention.key_length") == nullptr && config.hidden_size % heads != 0) {
-    fields.Invalid("embedding_length", absl::StrCat("it must be a multiple of the ", heads,
-                                                    " heads"));
+    fields.Invalid("embedding_length",
+                   absl::StrCat("it must be a multiple of the ", heads, " heads"));
   }
   if (fields.Int("attention.value_length", config.head_dim) != config.head_dim) {
     fields.Unsupported("attention.value_length",
@@ -98,6 +98,31 @@ void ReadLlama(GgufFields& fields, ModelConfig& config) {
   ReadRope(fields, config);
 }
 
+// Which layers see only the window: a flag for each, or every layer but each `pattern`-th.
+void ReadGemma3Windows(GgufFields& fields, ModelConfig& config) {
+  constexpr char kPattern[] = "attention.sliding_window_pattern";
+  const int window = fields.RequiredInt("attention.sliding_window");
+  if (window <= 0) return fields.Invalid("attention.sliding_window", "it must be above 0");
+  const GgufValue* value = fields.Find(kPattern);
+  if (const auto* array = value == nullptr ? nullptr : std::get_if<GgufArray>(value)) {
+    const auto flags = GgufInts(*array);
+    if (!flags || flags->size() != config.layers.size()) {
+      return fields.Invalid(kPattern, absl::StrCat("it must hold a flag for each of the ",
+                                                   config.num_layers, " layers"));
+    }
+    for (size_t i = 0; i < flags->size(); ++i) {
+      config.layers[i].sliding_window = (*flags)[i] != 0 ? window : 0;
+    }
+    return;
+  }
+  const int pattern = fields.Int(kPattern, 6);
+  if (pattern <= 0) return fields.Invalid(kPattern, "it must be above 0");
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const bool full = (i + 1) % static_cast<size_t>(pattern) == 0;
+    config.layers[i].sliding_window = full ? 0 : window;
+  }
+}
+
 void ReadGemma3(GgufFields& fields, ModelConfig& config) {
   ReadRmsNorm(fields, config);
   config.activation = Activation::kGeluTanh;
@@ -110,14 +135,7 @@ void ReadGemma3(GgufFields& fields, ModelConfig& config) {
   }
   RefuseFeature(fields, "attn_logit_softcapping");
   RefuseFeature(fields, "final_logit_softcapping");
-  const int window = fields.RequiredInt("attention.sliding_window");
-  const int pattern = fields.Int("attention.sliding_window_pattern", 6);
-  if (window <= 0) fields.Invalid("attention.sliding_window", "it must be above 0");
-  if (pattern <= 0) return fields.Invalid("attention.sliding_window_pattern", "it must be above 0");
-  for (size_t i = 0; i < config.layers.size(); ++i) {
-    const bool full = (i + 1) % static_cast<size_t>(pattern) == 0;
-    config.layers[i].sliding_window = full ? 0 : window;
-  }
+  ReadGemma3Windows(fields, config);
   ReadRope(fields, config);
 }
 
@@ -126,10 +144,11 @@ void ReadGpt2(GgufFields& fields, ModelConfig& config) {
   config.norm_epsilon = Float(fields, "attention.layer_norm_epsilon", 1e-5);
   config.activation = Activation::kGeluTanh;
   config.learned_positions = true;
-  if (config.num_kv_heads != config.num_heads || config.num_heads * int64_t{config.head_dim} !=
-                                                     config.hidden_size) {
-    fields.Unsupported("attention.head_count", "heads that divide the width, each with its own "
-                                               "keys, are");
+  if (config.num_kv_heads != config.num_heads ||
+      config.num_heads * int64_t{config.head_dim} != config.hidden_size) {
+    fields.Unsupported("attention.head_count",
+                       "heads that divide the width, each with its own "
+                       "keys, are");
   }
 }
 
@@ -155,10 +174,16 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file) {
   }
   config.vocab_size = static_cast<int>(std::min<uint64_t>(array->count, 1 << 30));
   switch (config.architecture) {
-    case Architecture::kGpt2: ReadGpt2(fields, config); break;
+    case Architecture::kGpt2:
+      ReadGpt2(fields, config);
+      break;
     case Architecture::kLlama:
-    case Architecture::kQwen2: ReadLlama(fields, config); break;
-    case Architecture::kGemma3: ReadGemma3(fields, config); break;
+    case Architecture::kQwen2:
+      ReadLlama(fields, config);
+      break;
+    case Architecture::kGemma3:
+      ReadGemma3(fields, config);
+      break;
   }
   LUNA_RETURN_IF_ERROR(fields.status());
   LUNA_RETURN_IF_ERROR(config.Validate());

@@ -48,8 +48,8 @@ void GgufFields::Unsupported(std::string_view key, std::string_view why) {
 
 int GgufFields::RequiredInt(std::string_view key) {
   if (Find(key) == nullptr) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("metadata ", prefix_, AbslView(key),
-                                                 " is missing")));
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("metadata ", prefix_, AbslView(key), " is missing")));
     return 0;
   }
   return Int(key, 0);

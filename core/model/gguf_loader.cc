@@ -10,9 +10,9 @@
 namespace luna::model {
 namespace {
 
-// GGUF stores Llama's Q and K with the rows of each head interleaved, so that RoPE pairs (2i, 2i + 1);
-// gives them back in the order of pairs (i, i + head_dim / 2). Rows are whole blocks: any type works.
-// `tensor` is [heads * head_dim, hidden], or a bias [heads * head_dim].
+// GGUF stores Llama's Q and K with the rows of each head interleaved, so that RoPE pairs (2i, 2i +
+// 1); gives them back in the order of pairs (i, i + head_dim / 2). Rows are whole blocks: any type
+// works. `tensor` is [heads * head_dim, hidden], or a bias [heads * head_dim].
 Tensor UndoRopeInterleaving(const Tensor& tensor, int head_dim, TensorTable& table) {
   if (!tensor) return {};
   std::byte* data = AllocateIn(table.storage(), tensor.bytes());

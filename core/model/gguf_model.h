@@ -11,7 +11,8 @@ namespace luna::model {
 
 // Architectures gpt2, llama (Mistral comes as llama), qwen2 and gemma3. The result is valid but for
 // `tied_head` and `rope_freq_factors`, which the tensors decide; `name` stays empty. UNIMPLEMENTED
-// names the architecture, or the key and value, that is not supported; INVALID_ARGUMENT what is wrong.
+// names the architecture, or the key and value, that is not supported; INVALID_ARGUMENT what is
+// wrong.
 absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
 
 // tokenizer.ggml.*: byte-level BPE ("gpt2") or SentencePiece-BPE ("llama"). Errors as above.

@@ -10,9 +10,9 @@
 namespace luna::model {
 namespace {
 
-using text::TokenType;
 using text::TokenizerData;
 using text::TokenizerKind;
+using text::TokenType;
 
 const GgufArray* FindArray(GgufFields& fields, std::string_view key) {
   const GgufValue* value = fields.Find(key);
@@ -42,8 +42,8 @@ void ReadTypes(GgufFields& fields, TokenizerData& data) {
   for (size_t i = 0; i < types->size(); ++i) {
     const int64_t type = (*types)[i];
     if (type < 1 || type > 6) {
-      return fields.Invalid("token_type", absl::StrCat("token ", i, " has type ", type,
-                                                       ", not one from 1 to 6"));
+      return fields.Invalid("token_type",
+                            absl::StrCat("token ", i, " has type ", type, ", not one from 1 to 6"));
     }
     data.types[i] = static_cast<TokenType>(type - 1);
   }

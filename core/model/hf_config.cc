@@ -35,8 +35,8 @@ constexpr KnownModel kKnownModels[] = {
 // The class in "architectures" decides; "model_type" where there is none.
 const KnownModel* FindModel(JsonFields& fields) {
   const json* classes = fields.Find("architectures");
-  if (classes != nullptr && (!classes->is_array() || classes->size() != 1 ||
-                             !classes->front().is_string())) {
+  if (classes != nullptr &&
+      (!classes->is_array() || classes->size() != 1 || !classes->front().is_string())) {
     fields.Invalid("architectures", "it must list one name");
     return nullptr;
   }
@@ -143,13 +143,13 @@ void RefuseSlidingLayers(JsonFields& fields) {
   const json* types = fields.Find("layer_types");
   if (types == nullptr) return;
   const bool full = types->is_array() && std::all_of(types->begin(), types->end(), [](auto& type) {
-    return type == json("full_attention");
-  });
+                      return type == json("full_attention");
+                    });
   if (!full) fields.Unsupported("layer_types", "only full_attention is, for this architecture");
 }
 
-// Null means none, but no key at all means the class's default. A window that holds the whole context
-// is no window.
+// Null means none, but no key at all means the class's default. A window that holds the whole
+// context is no window.
 void RefuseMistralWindow(JsonFields& fields, const ModelConfig& config) {
   const int window = fields.Int("sliding_window", fields.HasKey("sliding_window") ? 0 : 4096);
   if (window != 0 && window < config.context_length) {
@@ -192,8 +192,8 @@ void ReadGemma3Windows(JsonFields& fields, ModelConfig& config) {
     return;
   }
   if (!types->is_array() || types->size() != config.layers.size()) {
-    return fields.Invalid("layer_types", absl::StrCat("it must list the ", config.num_layers,
-                                                      " layers"));
+    return fields.Invalid("layer_types",
+                          absl::StrCat("it must list the ", config.num_layers, " layers"));
   }
   for (size_t i = 0; i < config.layers.size(); ++i) {
     const json& type = (*types)[i];
@@ -233,10 +233,16 @@ absl::StatusOr<ModelConfig> ParseHfConfig(std::string_view text) {
   ModelConfig config;
   config.architecture = known->architecture;
   switch (known->architecture) {
-    case Architecture::kGpt2: ReadGpt2(fields, config); break;
+    case Architecture::kGpt2:
+      ReadGpt2(fields, config);
+      break;
     case Architecture::kLlama:
-    case Architecture::kQwen2: ReadLlama(fields, known->model_type, config); break;
-    case Architecture::kGemma3: ReadGemma3(fields, config); break;
+    case Architecture::kQwen2:
+      ReadLlama(fields, known->model_type, config);
+      break;
+    case Architecture::kGemma3:
+      ReadGemma3(fields, config);
+      break;
   }
   LUNA_RETURN_IF_ERROR(fields.status());
   const absl::Status valid = config.Validate();

@@ -10,9 +10,9 @@
 namespace luna::model {
 
 // `json` as transformers 4 and 5 write it (rope_theta, rope_scaling and rope_local_base_freq, or
-// rope_parameters). Absent keys take the defaults of transformers' configuration class. The result is
-// valid (ModelConfig::Validate); `name` stays empty. UNIMPLEMENTED names the architecture, or the key
-// and value, that is not supported; INVALID_ARGUMENT what is wrong.
+// rope_parameters). Absent keys take the defaults of transformers' configuration class. The result
+// is valid (ModelConfig::Validate); `name` stays empty. UNIMPLEMENTED names the architecture, or
+// the key and value, that is not supported; INVALID_ARGUMENT what is wrong.
 absl::StatusOr<ModelConfig> ParseHfConfig(std::string_view json);
 
 }  // namespace luna::model

@@ -64,8 +64,8 @@ absl::Status ReadWeightFiles(const std::string& directory, TensorTable& table) {
   for (const std::string& name : names) {
     auto file = MappedFile::Open(absl::StrCat(directory, "/", name));
     if (absl::IsNotFound(file.status())) {
-      return absl::NotFoundError(absl::StrCat(
-          directory, ": no ", name, "; weights are read from safetensors files only"));
+      return absl::NotFoundError(
+          absl::StrCat(directory, ": no ", name, "; weights are read from safetensors files only"));
     }
     LUNA_RETURN_IF_ERROR(file.status());
     LUNA_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
@@ -143,8 +143,8 @@ absl::StatusOr<text::TokenizerData> ReadTokenizer(const std::string& directory,
   LUNA_ASSIGN_OR_RETURN(const std::string generation,
                         ReadOptional(absl::StrCat(directory, "/", kGeneration), kMaxConfigBytes));
   LUNA_RETURN_IF_ERROR(AddSpecialTokens(generation, kGeneration, true, *data));
-  // config.json often repeats its class's default end, which the tokenizer knows nothing of: it counts
-  // only where nothing better is there.
+  // config.json often repeats its class's default end, which the tokenizer knows nothing of: it
+  // counts only where nothing better is there.
   const bool no_ends = generation.empty() && data->end_ids.empty();
   LUNA_RETURN_IF_ERROR(AddSpecialTokens(config_text, "config.json", no_ends, *data));
   LUNA_RETURN_IF_ERROR(ReadChatTemplate(directory, *data));

@@ -80,8 +80,8 @@ void ReadHfRope(JsonFields& fields, ModelConfig& config) {
     if (!gemma) sliding = full;
   }
   if (gemma && (full.scaling.factor != 1.0f || sliding.scaling.factor != 1.0f)) {
-    fields.Fail(absl::UnimplementedError(
-        fields.file() + ": rope_type \"llama3\" is not supported for Gemma 3"));
+    fields.Fail(absl::UnimplementedError(fields.file() +
+                                         ": rope_type \"llama3\" is not supported for Gemma 3"));
   }
   config.rope_scaling = full.scaling;
   for (LayerConfig& layer : config.layers) {

@@ -7,8 +7,8 @@
 
 namespace luna::model {
 
-// Sets rope_scaling and every layer's RoPE fields of `config` (whose layers have their sliding_window
-// by now). Errors go to `fields`.
+// Sets rope_scaling and every layer's RoPE fields of `config` (whose layers have their
+// sliding_window by now). Errors go to `fields`.
 void ReadHfRope(JsonFields& fields, ModelConfig& config);
 
 }  // namespace luna::model

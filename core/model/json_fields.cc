@@ -88,8 +88,8 @@ void JsonFields::Unsupported(std::string_view key, std::string_view why) {
   const json* value = Find(key);
   const std::string shown = value == nullptr ? "absent" : JsonExcerpt(*value);
   Fail(absl::UnimplementedError(absl::StrCat(file_, ": \"", AbslView(key), "\" is ", shown,
-                                             ", which is not supported",
-                                             why.empty() ? "" : "; ", AbslView(why))));
+                                             ", which is not supported", why.empty() ? "" : "; ",
+                                             AbslView(why))));
 }
 
 int JsonFields::RequiredInt(std::string_view key) {

@@ -30,9 +30,9 @@ absl::Status TakeHfWeights(const ModelConfig& config, TensorTable& table, Weight
 // The same for GGUF's names; may add rope_freq_factors to `config`.
 absl::Status TakeGgufWeights(ModelConfig& config, TensorTable& table, Weights& weights);
 
-// Makes `data` exactly `vocab_size` tokens: models pad their vocabulary (unused tokens are added), and
-// some tokenizers name control tokens that the model has no row for (they are dropped, and with them
-// what refers to them). INVALID_ARGUMENT if an ordinary token would have to be dropped.
+// Makes `data` exactly `vocab_size` tokens: models pad their vocabulary (unused tokens are added),
+// and some tokenizers name control tokens that the model has no row for (they are dropped, and with
+// them what refers to them). INVALID_ARGUMENT if an ordinary token would have to be dropped.
 absl::Status FitVocabulary(int vocab_size, text::TokenizerData& data);
 
 // Hex hash of what a saved session depends on: see Model::digest.

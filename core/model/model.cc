@@ -33,8 +33,8 @@ absl::StatusOr<std::string> FindGguf(const std::string& directory) {
     return absl::NotFoundError(
         absl::StrCat(directory, ": holds neither config.json nor a .gguf file"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(directory, ": holds ", found.size(),
-                                                 " .gguf files; name one of them"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(directory, ": holds ", found.size(), " .gguf files; name one of them"));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> LoadDirectory(const std::string& path) {
@@ -62,9 +62,9 @@ absl::StatusOr<std::unique_ptr<Model>> LoadPath(const std::string& path) {
 
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view path) {
   const bool dummy = path.substr(0, kDummyPrefix.size()) == kDummyPrefix;
-  LUNA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                        dummy ? MakeDummyModel(path.substr(kDummyPrefix.size()))
-                              : LoadPath(std::string(path)));
+  LUNA_ASSIGN_OR_RETURN(
+      std::unique_ptr<Model> model,
+      dummy ? MakeDummyModel(path.substr(kDummyPrefix.size())) : LoadPath(std::string(path)));
   model->digest = ModelDigest(*model);
   return std::shared_ptr<const Model>(std::move(model));
 }

@@ -18,7 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+// Far above any model's. The format's own limit of 100 MB would let a small value's parsed form,
+// which is many times its text, take gigabytes.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
 constexpr size_t kMaxRank = 8;
 
 absl::Status Invalid(const std::string& file, std::string_view tensor, std::string_view why) {
@@ -78,13 +80,15 @@ absl::StatusOr<FileTensor> ReadEntry(const json& entry, std::span<const std::byt
   tensor.shape = *shape;
   const auto offsets = IntegerList(entry["data_offsets"], 2);
   if (!offsets || offsets->size() != 2) {
-    return Invalid(file, name, absl::StrCat("data_offsets is ", JsonExcerpt(entry["data_offsets"])));
+    return Invalid(file, name,
+                   absl::StrCat("data_offsets is ", JsonExcerpt(entry["data_offsets"])));
   }
   const int64_t begin = (*offsets)[0];
   const int64_t end = (*offsets)[1];
   if (begin > end || end > static_cast<int64_t>(data.size())) {
-    return Invalid(file, name, absl::StrCat("lies from ", begin, " to ", end, "; the data has ",
-                                            data.size(), " bytes"));
+    return Invalid(
+        file, name,
+        absl::StrCat("lies from ", begin, " to ", end, "; the data has ", data.size(), " bytes"));
   }
   LUNA_ASSIGN_OR_RETURN(tensor.dtype, ReadDType(entry["dtype"], file, name));
   tensor.bytes = TensorBytes(tensor.dtype, tensor.shape);

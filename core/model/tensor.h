@@ -13,9 +13,21 @@
 
 namespace luna::model {
 
-// Element types of safetensors and GGUF that we read. The block formats are GGML's: a row is a whole
-// number of blocks (32 values; 256 for the K types).
-enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+// Element types of safetensors and GGUF that we read. The block formats are GGML's: a row is a
+// whole number of blocks (32 values; 256 for the K types).
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K
+};
 
 std::string_view DTypeName(DType dtype);
 // Values in one block: 1 for F32, F16, BF16.
@@ -23,9 +35,9 @@ int BlockValues(DType dtype);
 // Bytes of one block.
 int BlockBytes(DType dtype);
 
-// A matrix [rows, cols] row-major, or a vector [cols] with rows == 1. Each row is contiguous and, for
-// block formats, a whole number of blocks. `data` is aligned for its element (4 bytes for F32, 2 for the
-// rest). A view: valid as long as the Model that handed it out.
+// A matrix [rows, cols] row-major, or a vector [cols] with rows == 1. Each row is contiguous and,
+// for block formats, a whole number of blocks. `data` is aligned for its element (4 bytes for F32,
+// 2 for the rest). A view: valid as long as the Model that handed it out.
 struct Tensor {
   DType dtype = DType::kF32;
   int64_t rows = 0;

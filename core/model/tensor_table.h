@@ -52,7 +52,8 @@ class TensorTable {
   void Fail(absl::Status status);
 
   const absl::Status& status() const { return status_; }
-  // INVALID_ARGUMENT if a tensor was neither taken nor ignored: the file holds another architecture.
+  // INVALID_ARGUMENT if a tensor was neither taken nor ignored: the file holds another
+  // architecture.
   absl::Status CheckAllTaken() const;
 
   // Bytes and types of all tensors as stored: "Q4_1 x 210, F32 x 61".

@@ -51,10 +51,22 @@ TEST(ModelConfigTest, RefusesWhatCannotBe) {
       {[](auto& c) { c.embedding_scale = INFINITY; }, "embedding scale is inf"},
       {[](auto& c) { c.attention_scale = 0; }, "attention scale is 0"},
       {[](auto& c) { c.rope_scaling.factor = -1; }, "RoPE scaling factor is -1"},
-      {[](auto& c) { c.rope_scaling = {8, 4, 4, 64}; }, "high_freq_factor is 4"},
-      {[](auto& c) { c.rope_scaling = {8, 1, 4, 0}; }, "RoPE original context is 0"},
-      {[](auto& c) { c.rope_freq_factors = {1, 1, 1}; }, "3 RoPE factors for a head size of 4"},
-      {[](auto& c) { c.rope_freq_factors = {1, 0}; }, "RoPE frequency factor is 0"},
+      {[](auto& c) {
+         c.rope_scaling = {8, 4, 4, 64};
+       },
+       "high_freq_factor is 4"},
+      {[](auto& c) {
+         c.rope_scaling = {8, 1, 4, 0};
+       },
+       "RoPE original context is 0"},
+      {[](auto& c) {
+         c.rope_freq_factors = {1, 1, 1};
+       },
+       "3 RoPE factors for a head size of 4"},
+      {[](auto& c) {
+         c.rope_freq_factors = {1, 0};
+       },
+       "RoPE frequency factor is 0"},
       {[](auto& c) { c.layers[1].sliding_window = -1; }, "sliding window is -1"},
       {[](auto& c) { c.layers[1].rope_theta = 0; }, "RoPE base is 0"},
       {[](auto& c) { c.layers[1].rope_linear_factor = NAN; }, "RoPE linear factor is nan"},

@@ -34,7 +34,8 @@ std::vector<GoldenCase> ReadGolden() {
     c.num_blocks = counts[0];
     c.bytes.resize(counts[1]);
     c.values.resize(counts[2]);
-    file.read(reinterpret_cast<char*>(c.bytes.data()), static_cast<std::streamsize>(c.bytes.size()));
+    file.read(reinterpret_cast<char*>(c.bytes.data()),
+              static_cast<std::streamsize>(c.bytes.size()));
     file.read(reinterpret_cast<char*>(c.values.data()),
               static_cast<std::streamsize>(c.values.size() * sizeof(float)));
     EXPECT_TRUE(file.good()) << c.name;

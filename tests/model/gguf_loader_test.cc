@@ -286,6 +286,22 @@ TEST(GgufLoaderTest, Gemma3WindowsBasesAndNormsAsTheyAre) {
   EXPECT_EQ(data.unknown, 0);
 }
 
+TEST(GgufLoaderTest, Gemma3TakesAPatternAsANumberOrAsFlags) {
+  const auto windows = [](GgufWriter writer) {
+    const auto model = Load(writer.Build());
+    EXPECT_TRUE(model.ok()) << model.status();
+    std::vector<int> out;
+    if (!model.ok()) return out;
+    for (const LayerConfig& layer : (*model)->config.layers) out.push_back(layer.sliding_window);
+    return out;
+  };
+  constexpr char kPattern[] = "gemma3.attention.sliding_window_pattern";
+  EXPECT_THAT(windows(Gemma3(3).U32(kPattern, 2)), ElementsAre(8, 0, 8));
+  EXPECT_THAT(windows(Gemma3(3).Ints(kPattern, {0, 1, 1})), ElementsAre(0, 8, 8));
+  const auto wrong = Load(Gemma3(3).Ints(kPattern, {0, 1}).Build());
+  EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("a flag for each of the 3 layers"));
+}
+
 TEST(GgufLoaderTest, RefusesWhatIsNotSupportedOrWrong) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kUnsupported = absl::StatusCode::kUnimplemented;
@@ -297,12 +313,15 @@ TEST(GgufLoaderTest, RefusesWhatIsNotSupportedOrWrong) {
       {[](auto& w) { w.U32("llama.expert_count", 8); }, kUnsupported, "llama.expert_count is 8"},
       {[](auto& w) { w.U32("llama.attention.sliding_window", 8); }, kUnsupported,
        "llama.attention.sliding_window is 8"},
-      {[](auto& w) { w.U32("llama.attention.value_length", 8); }, kUnsupported, "value_length is 8"},
+      {[](auto& w) { w.U32("llama.attention.value_length", 8); }, kUnsupported,
+       "value_length is 8"},
       {[](auto& w) { w.String("llama.rope.scaling.type", "yarn"); }, kUnsupported, "\"yarn\""},
       {[](auto& w) { w.U32("split.count", 2); }, kUnsupported, "split.count is 2"},
       {[](auto& w) { w.TensorF32("extra", {4}); }, kInvalid, "tensor extra [4] is not a part"},
-      {[](auto& w) { w.TensorF32("output.weight", {32, 7}); }, kInvalid,
-       "output.weight has shape [7, 32]; the model needs [6, 32]"},
+      {[](auto& w) {
+         w.TensorF32("output.weight", {32, 7});
+       },
+       kInvalid, "output.weight has shape [7, 32]; the model needs [6, 32]"},
       {[](auto& w) { w.TensorF32("rope_freqs.weight", {8}, 0); }, kInvalid,
        "RoPE frequency factor is 0"},
       {[](auto& w) { w.U32("tokenizer.ggml.unknown_token_id", 6); }, kInvalid,
@@ -357,8 +376,7 @@ TEST(GgufLoaderTest, MutatedModelsGiveAStatusOrAModel) {
     if (!model.ok()) continue;
     ++loaded;
     EXPECT_TRUE((*model)->config.Validate().ok());
-    EXPECT_EQ((*model)->tokenizer.tokens.size(),
-              static_cast<size_t>((*model)->config.vocab_size));
+    EXPECT_EQ((*model)->tokenizer.tokens.size(), static_cast<size_t>((*model)->config.vocab_size));
   }
   EXPECT_GT(loaded, 20) << "no mutation reaches the end of the loader";
 }

@@ -13,7 +13,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-absl::StatusOr<GgufFile> Parse(const std::string& file) { return ParseGguf(AsBytes(file), "x.gguf"); }
+absl::StatusOr<GgufFile> Parse(const std::string& file) {
+  return ParseGguf(AsBytes(file), "x.gguf");
+}
 
 GgufWriter SmallWriter() {
   GgufWriter writer;
@@ -49,7 +51,8 @@ TEST(GgufTest, ReadsMetadataAndTensors) {
     EXPECT_THAT(*GgufStrings(tokens), ElementsAre("a", "", "bcd"));
     EXPECT_FALSE(GgufInts(tokens).has_value());
     EXPECT_THAT(*GgufInts(std::get<GgufArray>(*parsed->Find("types"))), ElementsAre(1, -3, 6));
-    EXPECT_THAT(*GgufFloats(std::get<GgufArray>(*parsed->Find("scores"))), ElementsAre(0.5f, -1.0f));
+    EXPECT_THAT(*GgufFloats(std::get<GgufArray>(*parsed->Find("scores"))),
+                ElementsAre(0.5f, -1.0f));
     ASSERT_EQ(parsed->tensors.size(), 2u);
     EXPECT_EQ(parsed->tensors[0].first, "m");
     EXPECT_THAT(parsed->tensors[0].second.shape, ElementsAre(2, 3));
@@ -120,10 +123,12 @@ TEST(GgufTest, RefusesHostileFiles) {
       {Header(0, 1, Number64(0) + padding), kInvalid, "a metadata key has 0 bytes"},
       {GgufWriter().Raw("k", kStr, Number64(kHuge)).Build(), kInvalid, "inside metadata k"},
       {GgufWriter().Raw("k", 13, padding).Build(), kInvalid, "metadata k has type 13"},
-      {GgufWriter().Raw("k", kArr, ArrayContent(kStr, kHuge)).Build(), kInvalid, "inside metadata k"},
-      {GgufWriter().Raw("k", kArr, ArrayContent(kU64, uint64_t{1} << 61)).Build() + padding, kInvalid,
-       "metadata k has 2305843009213693952 elements of 8 bytes"},
-      {GgufWriter().Raw("k", kArr, ArrayContent(kU8, kHuge)).Build(), kInvalid, "elements of 1 bytes"},
+      {GgufWriter().Raw("k", kArr, ArrayContent(kStr, kHuge)).Build(), kInvalid,
+       "inside metadata k"},
+      {GgufWriter().Raw("k", kArr, ArrayContent(kU64, uint64_t{1} << 61)).Build() + padding,
+       kInvalid, "metadata k has 2305843009213693952 elements of 8 bytes"},
+      {GgufWriter().Raw("k", kArr, ArrayContent(kU8, kHuge)).Build(), kInvalid,
+       "elements of 1 bytes"},
       {GgufWriter().Raw("k", kArr, ArrayContent(kArr, 1)).Build(), kUnsupported, "array of arrays"},
       {GgufWriter().Raw("k", kArr, ArrayContent(99, 1)).Build(), kInvalid, "an array of type 99"},
       {GgufWriter().U32("k", 1).U32("k", 2).Build(), kInvalid, "metadata k is there twice"},
@@ -145,7 +150,8 @@ TEST(GgufTest, RefusesHostileFiles) {
        "tensor t has type Q2_K, which is not supported"},
       {GgufWriter().Describe("t", {4}, 77, 0).Build() + padding, kInvalid, "the unknown type 77"},
       {GgufWriter().Describe("t", {4}, 0, 8).Build() + padding, kInvalid, "not a multiple of the"},
-      {GgufWriter().Describe("t", {4}, 0, 0).Build(), kInvalid, "has 16 bytes at 0; the data has 0"},
+      {GgufWriter().Describe("t", {4}, 0, 0).Build(), kInvalid,
+       "has 16 bytes at 0; the data has 0"},
       {GgufWriter().Describe("t", {4}, 0, kHuge - 31).Build() + padding, kInvalid,
        "16 bytes at 18446744073709551584"},
       {GgufWriter().TensorF32("a", {16}).Describe("b", {4}, 0, 32).Build(), kInvalid,

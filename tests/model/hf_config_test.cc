@@ -67,8 +67,11 @@ TEST(HfConfigTest, Gpt2) {
 }
 
 TEST(HfConfigTest, LlamaWithOldAndNewRopeKeys) {
-  const json scaling = {{"factor", 8.0},         {"low_freq_factor", 1.5}, {"high_freq_factor", 4.5},
-                        {"rope_type", "llama3"}, {"original_max_position_embeddings", 64}};
+  const json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.5},
+                        {"high_freq_factor", 4.5},
+                        {"rope_type", "llama3"},
+                        {"original_max_position_embeddings", 64}};
   json old_keys = With(Llama(), {{"rope_scaling", scaling}});
   json new_keys = Llama();
   new_keys.erase("rope_theta");
@@ -110,17 +113,21 @@ TEST(HfConfigTest, MistralWithoutAWindow) {
 }
 
 TEST(HfConfigTest, Qwen2) {
-  const ModelConfig config = Parse(With(
-      Llama(), {{"architectures", {"Qwen2ForCausalLM"}}, {"use_sliding_window", false},
-                {"sliding_window", 64}, {"layer_types", {"full_attention", "full_attention"}}}));
+  const ModelConfig config =
+      Parse(With(Llama(), {{"architectures", {"Qwen2ForCausalLM"}},
+                           {"use_sliding_window", false},
+                           {"sliding_window", 64},
+                           {"layer_types", {"full_attention", "full_attention"}}}));
   EXPECT_EQ(config.architecture, Architecture::kQwen2);
   EXPECT_THAT(Windows(config), ElementsAre(0, 0));
 }
 
 TEST(HfConfigTest, Gemma3WithOldKeys) {
-  const ModelConfig config = Parse(With(
-      Gemma3(), {{"rope_theta", 2e6}, {"rope_local_base_freq", 2e4}, {"sliding_window_pattern", 3},
-                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}));
+  const ModelConfig config =
+      Parse(With(Gemma3(), {{"rope_theta", 2e6},
+                            {"rope_local_base_freq", 2e4},
+                            {"sliding_window_pattern", 3},
+                            {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}));
   EXPECT_EQ(config.architecture, Architecture::kGemma3);
   EXPECT_THAT(Windows(config), ElementsAre(8, 8, 0, 8, 8, 0, 8));
   EXPECT_EQ(config.layers[0].rope_theta, 2e4f);
@@ -134,14 +141,14 @@ TEST(HfConfigTest, Gemma3WithOldKeys) {
 }
 
 TEST(HfConfigTest, Gemma3WithNewKeys) {
-  const ModelConfig config = Parse(With(
-      Gemma3(),
-      {{"layer_types",
-        {"sliding_attention", "full_attention", "sliding_attention", "sliding_attention",
-         "sliding_attention", "sliding_attention", "full_attention"}},
-       {"rope_parameters",
-        {{"full_attention", {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 3e6}}},
-         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}}));
+  const ModelConfig config = Parse(
+      With(Gemma3(),
+           {{"layer_types",
+             {"sliding_attention", "full_attention", "sliding_attention", "sliding_attention",
+              "sliding_attention", "sliding_attention", "full_attention"}},
+            {"rope_parameters",
+             {{"full_attention", {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 3e6}}},
+              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}}));
   EXPECT_THAT(Windows(config), ElementsAre(8, 0, 8, 8, 8, 8, 0));
   EXPECT_EQ(config.layers[0].rope_theta, 3e4f);
   EXPECT_EQ(config.layers[1].rope_theta, 3e6f);

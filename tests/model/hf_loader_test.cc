@@ -111,8 +111,9 @@ TEST(HfLoaderTest, UnalignedTensorsAreMoved) {
   std::string header = file.substr(8, header_bytes);
   header.insert(1, std::string(9 - header.size() % 8, ' '));  // 1 more than a multiple of 8
   ASSERT_EQ(header.size() % 8, 1u);
-  WriteModel(dir, kGpt2Config,
-             SafetensorsWriter::WithHeader(header, std::string_view(file).substr(8 + header_bytes)));
+  WriteModel(
+      dir, kGpt2Config,
+      SafetensorsWriter::WithHeader(header, std::string_view(file).substr(8 + header_bytes)));
   const auto model = LoadModel(dir.path());
   ASSERT_TRUE(model.ok()) << model.status();
   const Tensor& wte = (*model)->weights.token_embedding;
@@ -130,7 +131,8 @@ std::string RampBF16(int64_t count) {
 
 TEST(HfLoaderTest, RefusesMissingExtraAndMisshapenTensors) {
   TempDir dir;
-  WriteModel(dir, kGpt2Config, SafetensorsWriter().AddRamp("transformer.wte.weight", {8, 4}).Build());
+  WriteModel(dir, kGpt2Config,
+             SafetensorsWriter().AddRamp("transformer.wte.weight", {8, 4}).Build());
   EXPECT_THAT(LoadError(dir, absl::StatusCode::kInvalidArgument),
               HasSubstr("tensor transformer.wpe.weight is missing"));
   WriteModel(dir, kGpt2Config, Gpt2Weights().AddRamp("classifier.weight", {2, 4}).Build());

@@ -70,8 +70,8 @@ class SafetensorsWriter {
   SafetensorsWriter& Add(const std::string& name, const std::vector<int64_t>& shape,
                          const std::string& bytes, const std::string& dtype = "F32") {
     entries_.push_back(absl::StrCat("\"", name, "\":{\"dtype\":\"", dtype, "\",\"shape\":[",
-                                    absl::StrJoin(shape, ","), "],\"data_offsets\":[",
-                                    data_.size(), ",", data_.size() + bytes.size(), "]}"));
+                                    absl::StrJoin(shape, ","), "],\"data_offsets\":[", data_.size(),
+                                    ",", data_.size() + bytes.size(), "]}"));
     data_ += bytes;
     return *this;
   }
@@ -97,7 +97,14 @@ class SafetensorsWriter {
 
 // Types as the GGUF specification numbers them.
 enum GgufTypeId : uint32_t {
-  kU8 = 0, kU32 = 4, kI32 = 5, kF32Value = 6, kBoolValue = 7, kStr = 8, kArr = 9, kU64 = 10,
+  kU8 = 0,
+  kU32 = 4,
+  kI32 = 5,
+  kF32Value = 6,
+  kBoolValue = 7,
+  kStr = 8,
+  kArr = 9,
+  kU64 = 10,
 };
 enum GgmlTypeId : uint32_t { kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ8_0 = 8 };
 

@@ -22,9 +22,9 @@ std::shared_ptr<const Model> LoadFetched(const std::string& name) {
   return model.ok() ? *model : nullptr;
 }
 
-#define LUNA_LOAD_OR_SKIP(model, name)                                             \
-  const std::shared_ptr<const Model> model = LoadFetched(name);                    \
-  if (testing::Test::HasFailure()) return;                                         \
+#define LUNA_LOAD_OR_SKIP(model, name)                          \
+  const std::shared_ptr<const Model> model = LoadFetched(name); \
+  if (testing::Test::HasFailure()) return;                      \
   if (model == nullptr) GTEST_SKIP() << "models/" name " is not there: ./dev model " name
 
 TEST(RealFilesTest, SmolLm2) {

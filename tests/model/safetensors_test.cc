@@ -35,8 +35,7 @@ TEST(SafetensorsTest, ReadsTensorsInTheOrderOfTheFile) {
 }
 
 TEST(SafetensorsTest, MetadataIsNoTensor) {
-  const std::string file =
-      SafetensorsWriter::WithHeader(R"({"__metadata__":{"format":"pt"}})", "");
+  const std::string file = SafetensorsWriter::WithHeader(R"({"__metadata__":{"format":"pt"}})", "");
   const auto tensors = Parse(file);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   EXPECT_TRUE(tensors->empty());
@@ -57,13 +56,17 @@ TEST(SafetensorsTest, RefusesHostileHeaders) {
     const char* says;
   } cases[] = {
       {"short", absl::StatusCode::kInvalidArgument, "has 5 bytes"},
-      {huge_length, absl::StatusCode::kInvalidArgument, "9223372036854775808 bytes; the limit is 8"},
+      {huge_length, absl::StatusCode::kInvalidArgument,
+       "9223372036854775808 bytes; the limit is 8"},
       {all_ones, absl::StatusCode::kInvalidArgument, "18446744073709551615"},
-      {SafetensorsWriter::WithHeader("{", ""), absl::StatusCode::kInvalidArgument, "not valid JSON"},
-      {SafetensorsWriter::WithHeader("[]", ""), absl::StatusCode::kInvalidArgument, "not a JSON obj"},
+      {SafetensorsWriter::WithHeader("{", ""), absl::StatusCode::kInvalidArgument,
+       "not valid JSON"},
+      {SafetensorsWriter::WithHeader("[]", ""), absl::StatusCode::kInvalidArgument,
+       "not a JSON obj"},
       {SafetensorsWriter::WithHeader(std::string(100000, '['), ""),
        absl::StatusCode::kInvalidArgument, "nests deeper"},
-      {SafetensorsWriter::WithHeader(R"({"t":1})", ""), absl::StatusCode::kInvalidArgument, "needs"},
+      {SafetensorsWriter::WithHeader(R"({"t":1})", ""), absl::StatusCode::kInvalidArgument,
+       "needs"},
       {SafetensorsWriter::WithHeader(
            R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", "abcd"),
        absl::StatusCode::kInvalidArgument, "\"t\" is there twice"},
