@@ -239,7 +239,7 @@ class Gemma final : public Family {
       out.AddText(messages[i].role == Role::kUser ? "user\n" : "model\n");
       if (has_system && i == first) {
         out.AddText(messages.front().content);  // the template trims turns, not this
-        out.AddText("\n\n");
+        out.AddText(facts_.system_separator);
       }
       out.AddText(Content(messages[i]));
       out.AddControl(end_);

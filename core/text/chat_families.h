@@ -15,6 +15,7 @@ struct ChatFacts {
   std::string default_system;
   // Llama 3.1: what every system message begins with, the default one (which is nothing else) too.
   std::string system_preamble;
+  std::string system_separator;  // Gemma: between the system message and the user's
   bool trims = false;  // the template strips white space around contents
 };
 

@@ -37,12 +37,29 @@ std::string DefaultSystem(const std::vector<JinjaPart>& parts, std::string_view 
 // template's fallback, for which a calendar is not asked: the same words every day.
 std::string Llama3Preamble(const std::vector<JinjaPart>& parts) {
   constexpr std::string_view kCutting = "Cutting Knowledge Date:";
+  constexpr std::string_view kToday = "Today Date: ";
+  std::string cutting;
+  std::string today;
   for (const JinjaPart& part : parts) {
-    if (part.kind == JinjaPart::Kind::kCode || !part.value.starts_with(kCutting)) continue;
-    const std::string date = AssignedLiteral(parts, "date_string");
-    return part.value + "Today Date: " + (date.empty() ? "26 Jul 2024" : date) + "\n\n";
+    if (part.kind == JinjaPart::Kind::kCode) continue;
+    if (cutting.empty() && part.value.starts_with(kCutting)) cutting = part.value;
+    if (today.empty() && part.value.starts_with(kToday)) today = part.value;
   }
-  return {};
+  if (cutting.empty()) return {};
+  if (today.size() > kToday.size()) return cutting + today;  // the date is part of the literal
+  const std::string date = AssignedLiteral(parts, "date_string");
+  return cutting + std::string(kToday) + (date.empty() ? "26 Jul 2024" : date) + "\n\n";
+}
+
+// Gemma: what the template puts behind a system message, messages[0]['content'] + '...'.
+std::string SystemSeparator(const std::vector<JinjaPart>& parts) {
+  for (size_t i = 3; i < parts.size(); ++i) {
+    if (parts[i].kind == JinjaPart::Kind::kLiteral && parts[i - 2].value == "content" &&
+        Contains(parts[i - 1].value, "+") && Contains(parts[i - 3].value, "messages[0][")) {
+      return parts[i].value;
+    }
+  }
+  return "\n\n";
 }
 
 bool Trims(const std::vector<JinjaPart>& parts) {
@@ -93,7 +110,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Create(const Tokeniz
     }
     return MakeLlama3(std::move(facts));
   }
-  if (Contains(source, "<start_of_turn>")) return MakeGemma(std::move(facts));
+  if (Contains(source, "<start_of_turn>")) {
+    facts.system_separator = SystemSeparator(parts);
+    return MakeGemma(std::move(facts));
+  }
   if (Contains(source, "[INST]") && Contains(source, "<<SYS>>")) return MakeLlama2(std::move(facts));
   return absl::UnimplementedError(
       "the chat template is of an unknown family; supported are ChatML (<|im_start|>), Llama 2 ([INST] "

@@ -165,6 +165,24 @@ TEST(ChatTemplateTest, Llama3DateIsTheTemplatesFallback) {
             "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
 }
 
+TEST(ChatTemplateTest, Llama3DateMayStandInTheText) {
+  const Chat chat(
+      "{{ '<|start_header_id|>system<|end_header_id|>\\n\\n' }}{{ 'Cutting Knowledge Date: May\\n' }}"
+      "{{ 'Today Date: 02 Mar 2025\\n\\n' }}");
+  ASSERT_TRUE(chat.status.ok()) << chat.status;
+  EXPECT_EQ(chat.chat->default_system(),
+            "Cutting Knowledge Date: May\nToday Date: 02 Mar 2025\n\n");
+}
+
+TEST(ChatTemplateTest, GemmaSeparatesTheSystemMessageAsTheTemplateDoes) {
+  const std::string rest = "{{ '<start_of_turn>' }}{{ m['content'] | trim }}";
+  const std::string set = "{% set prefix = messages[0]['content'] + ";
+  EXPECT_EQ(Chat(rest).Rendered({kSystem, kUser}),
+            "|<start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(Chat(set + "'\\n' %}" + rest).Rendered({kSystem, kUser}),
+            "|<start_of_turn>user\nS\nU<end_of_turn>\n<start_of_turn>model\n");
+}
+
 TEST(JinjaTextTest, MutatedTemplatesNeverCrash) {
   const std::string source = "{# c #}{% set system = 'a\\'b' + \"c\" %}text{{ x ~ '\\n' }}";
   for (size_t size = 0; size <= source.size(); ++size) {
