@@ -39,7 +39,8 @@ absl::Status WithRetryAfter(absl::Status status, absl::Duration delay) {
 std::optional<absl::Duration> RetryAfterOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kRetryAfterUrl);
   int64_t millis = 0;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &millis)) return std::nullopt;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &millis))
+    return std::nullopt;
   return absl::Milliseconds(millis);
 }
 

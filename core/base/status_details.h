@@ -1,5 +1,6 @@
 // What a status carries besides its code and message: the field that was wrong, when to try again.
-// Kept as payloads, so that core stays free of protobuf; the server turns them into google.rpc details.
+// Kept as payloads, so that core stays free of protobuf; the server turns them into google.rpc
+// details.
 #ifndef LUNA_CORE_BASE_STATUS_DETAILS_H_
 #define LUNA_CORE_BASE_STATUS_DETAILS_H_
 

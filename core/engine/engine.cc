@@ -50,8 +50,8 @@ void Engine::Impl::Post(Command command) {
   if (inbox_.Push(std::move(command))) return;
   if (inbox_.closed()) return command.refuse(absl::UnavailableError("the server is stopping"));
   command.refuse(WithRetryAfter(
-      absl::ResourceExhaustedError(
-          "the engine's inbox is full: " + std::to_string(kInboxCapacity) + " commands wait"),
+      absl::ResourceExhaustedError("the engine's inbox is full: " + std::to_string(kInboxCapacity) +
+                                   " commands wait"),
       kInboxRetryAfter));
 }
 
@@ -139,16 +139,15 @@ void Engine::GetSession(std::string key, Done<SessionInfo> done) {
 
 void Engine::ListSessions(std::string caller, Done<std::vector<SessionInfo>> done) {
   impl_->Ask<std::vector<SessionInfo>>(
-      std::move(done), [impl = impl_.get(), caller = std::move(caller)] {
-        return impl->ListSessions(caller);
-      });
+      std::move(done),
+      [impl = impl_.get(), caller = std::move(caller)] { return impl->ListSessions(caller); });
 }
 
 void Engine::UpdateSession(std::string key, SessionUpdate update, Done<SessionInfo> done) {
-  impl_->Ask<SessionInfo>(std::move(done), [impl = impl_.get(), key = std::move(key),
-                                            update = std::move(update)] {
-    return impl->UpdateSession(key, update);
-  });
+  impl_->Ask<SessionInfo>(std::move(done),
+                          [impl = impl_.get(), key = std::move(key), update = std::move(update)] {
+                            return impl->UpdateSession(key, update);
+                          });
 }
 
 void Engine::ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> done) {
@@ -158,9 +157,8 @@ void Engine::ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> d
 }
 
 void Engine::CloseSession(std::string key, Done<bool> done) {
-  impl_->Ask<bool>(std::move(done), [impl = impl_.get(), key = std::move(key)] {
-    return impl->CloseSession(key);
-  });
+  impl_->Ask<bool>(std::move(done),
+                   [impl = impl_.get(), key = std::move(key)] { return impl->CloseSession(key); });
 }
 
 void Engine::TakeSnapshot(Done<Snapshot> done) {

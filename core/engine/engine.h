@@ -1,5 +1,5 @@
-// The engine: one thread that owns all sessions, sequences and blocks, and one tick that advances the
-// whole batch.
+// The engine: one thread that owns all sessions, sequences and blocks, and one tick that advances
+// the whole batch.
 #ifndef LUNA_CORE_ENGINE_ENGINE_H_
 #define LUNA_CORE_ENGINE_ENGINE_H_
 
@@ -25,22 +25,22 @@
 namespace luna::engine {
 
 struct EngineOptions {
-  kv::KvLayout layout;              // what Backend::AllocateKv was given
+  kv::KvLayout layout;  // what Backend::AllocateKv was given
   int32_t num_blocks = 0;
-  int max_batch_tokens = 512;       // a tick's budget: bounds how long a long prompt delays the others
-  int max_running = 256;            // sequences in one step
-  int max_sessions = 64;            // ephemeral ones are not counted
-  int queue_limit = 256;            // generations waiting; beyond: RESOURCE_EXHAUSTED + retry
+  int max_batch_tokens = 512;  // a tick's budget: bounds how long a long prompt delays the others
+  int max_running = 256;       // sequences in one step
+  int max_sessions = 64;       // ephemeral ones are not counted
+  int queue_limit = 256;       // generations waiting; beyond: RESOURCE_EXHAUSTED + retry
   int64_t default_quota_bytes = 0;  // 0: blocks of one full context
   uint64_t seed = 0;                // from which unset request seeds are derived
-  bool keep_kv = true;              // false: the lesson's other half, recomputes the whole text each step
+  bool keep_kv = true;  // false: the lesson's other half, recomputes the whole text each step
   std::vector<TokenId> default_opening;  // begins a conversation that brings no opening of its own
   text::TurnMarkers markers;             // empty for a model without a chat template
 };
 
 // Public methods are thread-safe unless they say otherwise; they only put a command into the inbox.
-// Results come through callbacks on the engine thread, which must neither block nor call the engine.
-// Every callback is called exactly once, at the latest by Stop (with UNAVAILABLE).
+// Results come through callbacks on the engine thread, which must neither block nor call the
+// engine. Every callback is called exactly once, at the latest by Stop (with UNAVAILABLE).
 class Engine {
  public:
   template <typename T>

@@ -144,21 +144,21 @@ class Engine::Impl {
   absl::flat_hash_map<std::string, Generation*> by_id_;
   absl::flat_hash_set<std::pair<std::string, std::string>> request_ids_;  // caller, request_id
 
-  std::vector<Command> commands_;            // scratch of DrainInbox
+  std::vector<Command> commands_;  // scratch of DrainInbox
   std::vector<Done<Snapshot>> snapshot_requests_;
   batch::Batch batch_;
   batch::StepResult result_;
-  TokenLogprobs logprobs_;                   // scratch of PublishToken
+  TokenLogprobs logprobs_;  // scratch of PublishToken
 
   bool draining_ = false;
-  bool published_ = false;                   // a stream got something in this tick
+  bool published_ = false;  // a stream got something in this tick
   uint64_t tick_ = 0;
   uint64_t last_sequence_ = 0;
   uint64_t seeds_given_ = 0;
   uint64_t total_tokens_ = 0, total_prompt_tokens_ = 0, finished_ = 0;
   RateMeter token_rate_, prompt_rate_;
-  double step_ms_ = 0;                       // moving average
-  absl::Time started_, now_;                 // now_: of this tick
+  double step_ms_ = 0;        // moving average
+  absl::Time started_, now_;  // now_: of this tick
 };
 
 }  // namespace luna::engine

@@ -17,8 +17,8 @@ namespace luna::engine {
 
 // Engine thread only. The stream is shared with its reader.
 struct Generation {
-  SequenceId number;       // in the order of submission
-  std::string id;          // what the caller knows it by
+  SequenceId number;  // in the order of submission
+  std::string id;     // what the caller knows it by
   std::string caller;
   std::string request_id;
   Session* session = nullptr;

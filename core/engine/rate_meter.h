@@ -9,8 +9,8 @@
 
 namespace luna::engine {
 
-// Over the last five seconds, in slots of one second; over less if it has counted for less, and never
-// over less than one. Owned by one thread; never allocates.
+// Over the last five seconds, in slots of one second; over less if it has counted for less, and
+// never over less than one. Owned by one thread; never allocates.
 class RateMeter {
  public:
   void Add(int64_t count, absl::Time now);

@@ -15,7 +15,8 @@
 
 namespace luna::engine {
 
-// The turn's tokens. History is token ids and never rendered again; only the engine knows how it ends.
+// The turn's tokens. History is token ids and never rendered again; only the engine knows how it
+// ends.
 struct TurnInput {
   std::vector<TokenId> tokens;
   // What begins a conversation without history, where the turn brings its own (a system message).
@@ -26,16 +27,16 @@ struct TurnInput {
 };
 
 struct Request {
-  std::string caller;      // who asks: the connection's peer, without its port
-  std::string request_id;  // may be empty; unique among the caller's live requests otherwise
-  std::string session_key; // empty: a one-off, in an ephemeral session
+  std::string caller;       // who asks: the connection's peer, without its port
+  std::string request_id;   // may be empty; unique among the caller's live requests otherwise
+  std::string session_key;  // empty: a one-off, in an ephemeral session
   std::optional<uint32_t> expected_turn;
   TurnInput input;
   sample::SamplingOverrides sampling;
-  int num_logprobs = -1;   // as in SamplingParams
+  int num_logprobs = -1;  // as in SamplingParams
   sample::StopParams stopping;
-  int priority = 0;        // higher first
-  absl::Time arrival = absl::InfinitePast();     // for Usage; InfinitePast: when the engine sees it
+  int priority = 0;                           // higher first
+  absl::Time arrival = absl::InfinitePast();  // for Usage; InfinitePast: when the engine sees it
   absl::Time deadline = absl::InfiniteFuture();
 };
 

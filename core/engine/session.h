@@ -19,15 +19,16 @@ struct Generation;
 
 // Where one committed turn lies in the history.
 struct TurnRecord {
-  int begin = 0;      // what joins it to what was before: the opening, or the end of the last answer
-  int body = 0;       // what the user said
-  int end = 0;        // behind the answer
-  std::string text;   // the answer
+  int begin = 0;     // what joins it to what was before: the opening, or the end of the last answer
+  int body = 0;      // what the user said
+  int end = 0;       // behind the answer
+  std::string text;  // the answer
 };
 
 // Engine thread only.
 struct Session {
-  Session(SessionId session, const kv::KvLayout* layout, kv::BlockPool* blocks, int64_t quota_blocks)
+  Session(SessionId session, const kv::KvLayout* layout, kv::BlockPool* blocks,
+          int64_t quota_blocks)
       : id(session), cache(session, layout, blocks, quota_blocks) {}
 
   uint32_t turn() const { return dropped_turns + static_cast<uint32_t>(turns.size()); }
@@ -44,13 +45,13 @@ struct Session {
   ContextPolicy context_policy = ContextPolicy::kRefuse;
 
   std::vector<TokenId> history;
-  std::vector<TurnRecord> turns;   // those that are in the history
-  uint32_t dropped_turns = 0;      // left from the front since creation or reset
-  Generation* live = nullptr;      // the turn in progress
-  sched::SessionCache cache;       // of a beginning of the history, or of the turn in progress
+  std::vector<TurnRecord> turns;  // those that are in the history
+  uint32_t dropped_turns = 0;     // left from the front since creation or reset
+  Generation* live = nullptr;     // the turn in progress
+  sched::SessionCache cache;      // of a beginning of the history, or of the turn in progress
 
   uint64_t generated_tokens = 0;
-  uint32_t answer_tokens = 0;      // of the current or last answer
+  uint32_t answer_tokens = 0;  // of the current or last answer
   absl::Time answer_first = absl::InfinitePast(), answer_last = absl::InfinitePast();
   absl::Time created, last_active;
 };

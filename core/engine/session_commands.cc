@@ -46,11 +46,10 @@ absl::StatusOr<SessionInfo> Engine::Impl::CreateSession(SessionSpec spec) {
     LUNA_ASSIGN_OR_RETURN(quota_blocks, QuotaBlocks(*spec.quota_bytes));
   }
   if (sessions_.num_sessions() >= static_cast<size_t>(options_.max_sessions)) {
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat("the server holds ", sessions_.num_sessions(),
-                                                  " sessions; the limit is ",
-                                                  options_.max_sessions)),
-        kSessionRetryAfter);
+    return WithRetryAfter(absl::ResourceExhaustedError(
+                              absl::StrCat("the server holds ", sessions_.num_sessions(),
+                                           " sessions; the limit is ", options_.max_sessions)),
+                          kSessionRetryAfter);
   }
   Session* session = sessions_.Create(/*ephemeral=*/false, quota_blocks, now_);
   session->caller = std::move(spec.caller);
@@ -89,9 +88,9 @@ absl::StatusOr<SessionInfo> Engine::Impl::UpdateSession(const std::string& key,
   if (update.system.has_value()) {
     LUNA_RETURN_IF_ERROR(CheckNotLive(*session, "a new system prompt"));
     if (!session->history.empty()) {
-      return WithField(absl::FailedPreconditionError(absl::StrCat(
-                           "the system prompt opened a conversation of ", session->turn(),
-                           " turns; reset the session to change it")),
+      return WithField(absl::FailedPreconditionError(
+                           absl::StrCat("the system prompt opened a conversation of ",
+                                        session->turn(), " turns; reset the session to change it")),
                        "system");
     }
     session->system = std::move(*update.system);
@@ -105,8 +104,9 @@ absl::StatusOr<SessionInfo> Engine::Impl::UpdateSession(const std::string& key,
   return InfoOf(*session);
 }
 
-// A turn in progress is shortened to what the new quota allows, and ends now if it is there already. A
-// higher quota is for the next turn. Cache that does not fit is dropped, history is kept.
+// A turn in progress is shortened to what the new quota allows, and ends now if it is there
+// already. A higher quota is for the next turn. Cache that does not fit is dropped, history is
+// kept.
 void Engine::Impl::SetQuota(Session& session, int64_t quota_blocks) {
   kv::SessionPool& pool = session.cache.pool;
   const bool is_lower = quota_blocks < pool.quota_blocks();
@@ -132,13 +132,13 @@ absl::StatusOr<SessionInfo> Engine::Impl::ResetSession(const std::string& key, u
   LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(key));
   LUNA_RETURN_IF_ERROR(CheckNotLive(*session, "a reset"));
   if (to_turn > session->turn()) {
-    return InvalidField("to_turn", absl::StrCat(to_turn, " is above the session's turn, ",
-                                                session->turn()));
+    return InvalidField("to_turn",
+                        absl::StrCat(to_turn, " is above the session's turn, ", session->turn()));
   }
   if (to_turn > 0 && to_turn < session->dropped_turns) {
-    return WithField(absl::FailedPreconditionError(absl::StrCat(
-                         "to_turn is ", to_turn, "; the oldest ", session->dropped_turns,
-                         " turns have left the context")),
+    return WithField(absl::FailedPreconditionError(
+                         absl::StrCat("to_turn is ", to_turn, "; the oldest ",
+                                      session->dropped_turns, " turns have left the context")),
                      "to_turn");
   }
   TruncateTurns(*session, to_turn);

@@ -42,7 +42,7 @@ struct SessionUpdate {
 
 struct SessionInfo {
   SessionId id;
-  std::string key;     // 128 random bits, hex: whoever has it may use the session
+  std::string key;  // 128 random bits, hex: whoever has it may use the session
   std::string caller;
   std::string label;
   uint32_t turn = 0;

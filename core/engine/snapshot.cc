@@ -110,19 +110,19 @@ std::vector<std::string> Engine::Impl::CheckInvariants() const {
     };
     differ("blocks", cache.pool.held_blocks(), cache.kv.Recount(held));
     differ("blocks in its tables", cache.kv.held_blocks(), cache.pool.held_blocks());
-    const int64_t tokens = session->live == nullptr
-                               ? static_cast<int64_t>(session->history.size())
-                               : session->live->sequence->num_tokens();
+    const int64_t tokens = session->live == nullptr ? static_cast<int64_t>(session->history.size())
+                                                    : session->live->sequence->num_tokens();
     if (cache.kv.computed_tokens() > tokens) {
       differences.push_back(absl::StrCat("session ", id.value(), " has ",
-                                         cache.kv.computed_tokens(), " computed tokens of ", tokens));
+                                         cache.kv.computed_tokens(), " computed tokens of ",
+                                         tokens));
     }
   }
   blocks_.CheckInvariants(held, differences);
   const size_t scheduled = scheduler_.running().size() + scheduler_.waiting().size();
   if (scheduled != live_.size()) {
-    differences.push_back(absl::StrCat(live_.size(), " generations live; ", scheduled,
-                                       " run or wait"));
+    differences.push_back(
+        absl::StrCat(live_.size(), " generations live; ", scheduled, " run or wait"));
   }
   return differences;
 }

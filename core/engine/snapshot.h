@@ -29,17 +29,17 @@ struct SessionMemory {
   std::string label;
   bool ephemeral = false;
   uint32_t turn = 0;
-  uint32_t tokens = 0;             // of history and of the turn in progress
-  int64_t used_bytes = 0;          // computed tokens x bytes a token (windowed layers: those still held)
+  uint32_t tokens = 0;     // of history and of the turn in progress
+  int64_t used_bytes = 0;  // computed tokens x bytes a token (windowed layers: those still held)
   int64_t private_blocks = 0, shared_blocks = 0;
   int64_t charged_bytes = 0;
-  int64_t slack_bytes = 0;         // charged - used
+  int64_t slack_bytes = 0;  // charged - used
   int64_t peak_bytes = 0;
   int64_t guaranteed_bytes = 0, quota_bytes = 0;
-  uint64_t evictions = 0;          // times blocks were taken from it, idle or running
+  uint64_t evictions = 0;  // times blocks were taken from it, idle or running
   uint64_t recomputed_tokens = 0;
-  uint64_t generated_tokens = 0;   // since creation
-  double tokens_per_s = 0;         // of the current or last answer
+  uint64_t generated_tokens = 0;  // since creation
+  double tokens_per_s = 0;        // of the current or last answer
   SessionState state = SessionState::kIdle;
   absl::Time last_active;
 };

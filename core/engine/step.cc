@@ -59,8 +59,8 @@ absl::Status Engine::Impl::Compute(const sched::StepPlan& plan) {
   const int vocab_size = backend_->info().vocab_size;
   for (sample::SampledToken& sampled : result_.samples) {
     if (!sampled.status.ok() || (sampled.token >= 0 && sampled.token < vocab_size)) continue;
-    sampled.status = absl::InternalError(absl::StrCat(
-        "the backend chose token ", sampled.token, " of a vocabulary of ", vocab_size));
+    sampled.status = absl::InternalError(absl::StrCat("the backend chose token ", sampled.token,
+                                                      " of a vocabulary of ", vocab_size));
   }
   return absl::OkStatus();
 }

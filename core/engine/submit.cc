@@ -26,19 +26,11 @@ constexpr int64_t kAnswerShare = 4;
 absl::Status CheckIds(const std::vector<TokenId>& tokens, int vocab_size, const char* field) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
-    return InvalidField(absl::StrCat(field, "[", i, "]"),
-                        absl::StrCat("token id ", tokens[i], " is outside the vocabulary of ",
-                                     vocab_size));
+    return InvalidField(
+        absl::StrCat(field, "[", i, "]"),
+        absl::StrCat("token id ", tokens[i], " is outside the vocabulary of ", vocab_size));
   }
   return absl::OkStatus();
-}
-
-// The checks of core/sample begin their messages with the field.
-absl::Status WithNamedField(absl::Status status) {
-  if (status.ok() || !FieldOf(status).empty()) return status;
-  const std::string message(status.message());
-  const size_t colon = message.find(": ");
-  return colon == std::string::npos ? status : WithField(std::move(status), message.substr(0, colon));
 }
 
 }  // namespace
@@ -79,7 +71,7 @@ absl::Status Engine::Impl::CheckTokens(const Request& request) const {
   if (request.input.opening.has_value()) {
     LUNA_RETURN_IF_ERROR(CheckIds(*request.input.opening, vocab_size, "opening"));
   }
-  return WithNamedField(sample::Validate(request.stopping, vocab_size));
+  return sample::Validate(request.stopping, vocab_size);
 }
 
 absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request) {
@@ -113,15 +105,14 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
       sample::Merge(request.sampling, session.default_sampling);
   sample::SamplingParams sampling = sample::Resolve(overrides);
   sampling.num_logprobs = request.num_logprobs;
-  LUNA_RETURN_IF_ERROR(WithNamedField(sample::Validate(sampling, backend_->info().vocab_size)));
+  LUNA_RETURN_IF_ERROR(sample::Validate(sampling, backend_->info().vocab_size));
 
   const TokenLimits limits = LimitsFor(session);
-  LUNA_ASSIGN_OR_RETURN(TurnDraft draft,
-                        DraftTurn(session, request.input,
-                                  {.tokenizer = tokenizer_,
-                                   .markers = &options_.markers,
-                                   .default_opening = &options_.default_opening},
-                                  RoomForPrompt(limits, request.stopping)));
+  LUNA_ASSIGN_OR_RETURN(TurnDraft draft, DraftTurn(session, request.input,
+                                                   {.tokenizer = tokenizer_,
+                                                    .markers = &options_.markers,
+                                                    .default_opening = &options_.default_opening},
+                                                   RoomForPrompt(limits, request.stopping)));
   const int64_t prompt_tokens = static_cast<int64_t>(draft.prompt.size());
   LUNA_RETURN_IF_ERROR(CheckFits(limits, prompt_tokens, draft.begin));
   const AnswerLimit answer = LimitAnswer(limits, prompt_tokens, request.stopping.max_tokens);
@@ -166,9 +157,9 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   stream->Reserve(mailbox, mailbox * kBytesPerToken);
   stream->Accept({
       .generation_id = generation.id,
-      .queue_position = generation.scheduled ? static_cast<uint32_t>(scheduler_.QueuePosition(
-                                                   &*generation.sequence))
-                                             : 0,
+      .queue_position = generation.scheduled
+                            ? static_cast<uint32_t>(scheduler_.QueuePosition(&*generation.sequence))
+                            : 0,
       .sampling = std::move(sampling),
       .stopping = std::move(stopping),
       .seed = seed,
@@ -180,8 +171,8 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   return absl::OkStatus();
 }
 
-// How long a prompt may be before a conversation drops its oldest turns: as much of the answer as was
-// asked for stays free, but at most a part of what there is.
+// How long a prompt may be before a conversation drops its oldest turns: as much of the answer as
+// was asked for stays free, but at most a part of what there is.
 int64_t Engine::Impl::RoomForPrompt(const TokenLimits& limits,
                                     const sample::StopParams& stopping) const {
   const int64_t share = std::max<int64_t>(1, limits.least() / kAnswerShare);
@@ -196,18 +187,17 @@ absl::Status Engine::Impl::StandInLine(Generation& generation) {
   if (!sequence.schedule.running && waiting > static_cast<size_t>(options_.queue_limit)) {
     scheduler_.Remove(&sequence);
     DiscardTurn(*generation.session, generation.draft);
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", waiting - 1,
-                                                  " generations wait; the limit is ",
-                                                  options_.queue_limit)),
-        kQueueRetryAfter);
+    return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
+                              "the queue is full: ", waiting - 1,
+                              " generations wait; the limit is ", options_.queue_limit)),
+                          kQueueRetryAfter);
   }
   generation.scheduled = true;
   return absl::OkStatus();
 }
 
-// The n-th seed that was asked for without one: with the same --seed and the same order of requests the
-// same, whatever else happened.
+// The n-th seed that was asked for without one: with the same --seed and the same order of requests
+// the same, whatever else happened.
 uint64_t Engine::Impl::NextSeed() {
   const uint64_t count = ++seeds_given_;
   const uint64_t high = sample::DeriveSeed(options_.seed, static_cast<uint32_t>(count >> 32));

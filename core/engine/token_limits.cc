@@ -32,10 +32,10 @@ absl::Status CheckFits(const TokenLimits& limits, int64_t prompt_tokens, int64_t
       return absl::OutOfRangeError(absl::StrCat("the prompt has ", prompt_tokens,
                                                 " tokens; the context is ", limits.context));
     }
-    return absl::OutOfRangeError(absl::StrCat(
-        "the turn adds ", prompt_tokens - history_tokens, " tokens to a history of ",
-        history_tokens, "; the context is ", limits.context, ": ",
-        std::max<int64_t>(0, limits.context - history_tokens), " are left"));
+    return absl::OutOfRangeError(
+        absl::StrCat("the turn adds ", prompt_tokens - history_tokens, " tokens to a history of ",
+                     history_tokens, "; the context is ", limits.context, ": ",
+                     std::max<int64_t>(0, limits.context - history_tokens), " are left"));
   }
   if (limits.quota < limits.context && prompt_tokens >= limits.quota) {
     return NeverFits(prompt_tokens, limits.quota, "the session's quota");

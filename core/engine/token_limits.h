@@ -10,15 +10,16 @@
 
 namespace luna::engine {
 
-// The most tokens in all, prompt and answer. The last one needs no KV, so blocks for n computed tokens
-// allow n + 1. None is above `context`.
+// The most tokens in all, prompt and answer. The last one needs no KV, so blocks for n computed
+// tokens allow n + 1. None is above `context`.
 struct TokenLimits {
   int64_t context = 0;
   int64_t quota = 0;
   int64_t pool = 0;
 
-  int64_t least() const { return context < quota ? (context < pool ? context : pool)
-                                                 : (quota < pool ? quota : pool); }
+  int64_t least() const {
+    return context < quota ? (context < pool ? context : pool) : (quota < pool ? quota : pool);
+  }
 };
 
 TokenLimits LimitsOf(const kv::KvLayout& layout, int64_t context, int64_t quota_blocks,

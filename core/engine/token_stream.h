@@ -19,12 +19,12 @@
 namespace luna::engine {
 
 struct Accepted {
-  std::string generation_id;      // 128 random bits, hex
-  uint32_t queue_position = 0;    // generations before it; 0: runs at the next tick
+  std::string generation_id;    // 128 random bits, hex
+  uint32_t queue_position = 0;  // place in line, from 1; 0: runs at the next tick
   sample::SamplingParams sampling;
-  sample::StopParams stopping;    // max_tokens is the effective one
+  sample::StopParams stopping;  // max_tokens is the effective one
   uint64_t seed = 0;
-  uint32_t turn = 0;              // the session's, before this one
+  uint32_t turn = 0;  // the session's, before this one
 };
 
 struct PromptDone {
@@ -40,7 +40,7 @@ struct TokenLogprobs {
 
 // Everything since the last TakeAll, joined.
 struct Delta {
-  std::string text;                     // valid UTF-8
+  std::string text;  // valid UTF-8
   std::vector<TokenId> tokens;
   std::vector<TokenLogprobs> logprobs;  // one per token if asked for, else empty
   bool empty() const { return text.empty() && tokens.empty(); }
@@ -65,17 +65,17 @@ struct Finished {
   std::optional<TokenId> stop_id = {};  // or the end token or stop id
   absl::Status error = {};              // with kError
   Usage usage = {};
-  uint32_t turn = 0;               // the session's, now
+  uint32_t turn = 0;  // the session's, now
 };
 
-// Thread-safe: the engine thread writes, one reader takes. Shared by both. The protocol is Accept or
-// Reject; after Accept any number of Append, PromptDone at most once, and exactly one Finish. Bounded by the
-// request's own token limit, so the engine never waits for a reader.
+// Thread-safe: the engine thread writes, one reader takes. Shared by both. The protocol is Accept
+// or Reject; after Accept any number of Append, PromptDone at most once, and exactly one Finish.
+// Bounded by the request's own token limit, so the engine never waits for a reader.
 class TokenStream {
  public:
   // `wake` is called by the writing side when something is there that was not when TakeAll last
-  // looked: at most once between two TakeAlls. It neither blocks nor calls back into the stream. May be
-  // empty: the reader polls (tests that drive Tick by hand).
+  // looked: at most once between two TakeAlls. It neither blocks nor calls back into the stream.
+  // May be empty: the reader polls (tests that drive Tick by hand).
   explicit TokenStream(std::function<void()> wake = {}) : wake_(std::move(wake)) {}
   TokenStream(const TokenStream&) = delete;
   TokenStream& operator=(const TokenStream&) = delete;
@@ -101,9 +101,9 @@ class TokenStream {
   // Moves what is there into `out` (its buffers are reused). Each thing is handed out once.
   void TakeAll(Taken& out);
 
-  // The reader is gone, or wants no more: the engine ends the generation at the first tick that sees
-  // it, discarding the turn, or committing what is there. Any thread; the first request counts. The
-  // engine needs no wake-up for it: while a generation lives, the engine ticks.
+  // The reader is gone, or wants no more: the engine ends the generation at the first tick that
+  // sees it, discarding the turn, or committing what is there. Any thread; the first request
+  // counts. The engine needs no wake-up for it: while a generation lives, the engine ticks.
   enum class Cancel : int { kNo, kDiscard, kKeepPartial };
   void RequestCancel(Cancel how);
   Cancel cancel_requested() const { return cancel_.load(std::memory_order_relaxed); }

@@ -27,7 +27,8 @@ std::vector<TokenId> Joint(const Session& session, const TurnInput& input, const
   return joint;
 }
 
-// The history without its oldest `dropped` turns; the first that stays begins right after the opening.
+// The history without its oldest `dropped` turns; the first that stays begins right after the
+// opening.
 void AppendHistory(const Session& session, int dropped, std::vector<TokenId>& out) {
   const std::span<const TokenId> history(session.history);
   if (dropped == 0) return AppendTo(out, history);
@@ -40,9 +41,8 @@ void AppendHistory(const Session& session, int dropped, std::vector<TokenId>& ou
 int64_t HistoryTokens(const Session& session, int dropped) {
   const int64_t all = static_cast<int64_t>(session.history.size());
   if (dropped == 0) return all;
-  const int64_t kept = dropped < static_cast<int>(session.turns.size())
-                           ? all - session.turns[dropped].body
-                           : 0;
+  const int64_t kept =
+      dropped < static_cast<int>(session.turns.size()) ? all - session.turns[dropped].body : 0;
   return session.opening_tokens() + kept;
 }
 
@@ -88,8 +88,7 @@ void CommitTurn(Session& session, const TurnDraft& draft, std::span<const TokenI
   if (draft.dropped_turns > 0) {
     session.turns.erase(session.turns.begin(), session.turns.begin() + draft.dropped_turns);
     session.dropped_turns += draft.dropped_turns;
-    const int shift =
-        session.turns.empty() ? 0 : session.turns.front().body - draft.opening_tokens;
+    const int shift = session.turns.empty() ? 0 : session.turns.front().body - draft.opening_tokens;
     for (TurnRecord& turn : session.turns) {
       turn.begin -= shift;
       turn.body -= shift;

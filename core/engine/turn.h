@@ -1,5 +1,5 @@
-// How a turn joins a conversation, and what becomes of the history when it ends. A turn is atomic: it
-// commits as a whole or leaves nothing behind.
+// How a turn joins a conversation, and what becomes of the history when it ends. A turn is atomic:
+// it commits as a whole or leaves nothing behind.
 #ifndef LUNA_CORE_ENGINE_TURN_H_
 #define LUNA_CORE_ENGINE_TURN_H_
 
@@ -32,14 +32,15 @@ struct TurnDraft {
   int begin = 0, body = 0;      // as in TurnRecord, within `prompt`
 };
 
-// Joins `input` to the session's history. With ContextPolicy::kDropOldest, as few whole turns as possible
-// leave from the front so that the prompt is at most `room` tokens; if all of them do not suffice, the
-// draft is longer than that, as it may be with kRefuse.
-// INVALID_ARGUMENT if there is no token at all.
+// Joins `input` to the session's history. With ContextPolicy::kDropOldest, as few whole turns as
+// possible leave from the front so that the prompt is at most `room` tokens; if all of them do not
+// suffice, the draft is longer than that, as it may be with kRefuse. INVALID_ARGUMENT if there is
+// no token at all.
 absl::StatusOr<TurnDraft> DraftTurn(const Session& session, const TurnInput& input,
                                     const TurnStyle& style, int64_t room);
 
-// The cache forgets what is not a beginning of the draft, and its last token, which is always computed.
+// The cache forgets what is not a beginning of the draft, and its last token, which is always
+// computed.
 void PrepareCache(Session& session, const TurnDraft& draft);
 
 // `tokens`: the draft's prompt and the answer.

@@ -11,8 +11,8 @@
 
 namespace luna::kv {
 
-// Every block is free, cached (computed, held by nobody, taken back at need) or charged (held at least
-// once): free + cached + charged = total, counted as it happens and never by a scan. Only a
+// Every block is free, cached (computed, held by nobody, taken back at need) or charged (held at
+// least once): free + cached + charged = total, counted as it happens and never by a scan. Only a
 // SessionPool takes from here. Engine thread only.
 class BlockPool {
  public:
@@ -36,7 +36,8 @@ class BlockPool {
 
   // Compares the counters and the free list with `held`, how often each block was found in a table
   // [total_blocks]; appends what differs, in words.
-  void CheckInvariants(const std::vector<int32_t>& held, std::vector<std::string>& differences) const;
+  void CheckInvariants(const std::vector<int32_t>& held,
+                       std::vector<std::string>& differences) const;
 
  private:
   std::vector<int32_t> holders_;  // [total_blocks]

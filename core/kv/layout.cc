@@ -53,7 +53,8 @@ KvLayout MakeLayout(std::span<const int> windows, int block_tokens, int64_t toke
     group_size = std::gcd(group_size, layers.size());
   }
 
-  KvLayout layout{.block_tokens = block_tokens, .token_layer_bytes = token_layer_bytes, .groups = {}};
+  KvLayout layout{
+      .block_tokens = block_tokens, .token_layer_bytes = token_layer_bytes, .groups = {}};
   for (const auto& [window, layers] : layers_of_window) {
     for (size_t begin = 0; begin < layers.size(); begin += group_size) {
       layout.groups.push_back(

@@ -10,12 +10,12 @@ namespace luna::kv {
 
 // Layers that see the same window are gathered into groups of one size, so that every block of the
 // server's pool has the same bytes whichever group it serves. A model whose layers all attend to
-// everything is one group; Gemma 3 270M (3 full layers, 15 with a window of 512) is one full group and
-// five windowed ones of three layers each. A sequence has one block table per group, and a windowed
-// group gives a block back once no later position can see it.
+// everything is one group; Gemma 3 270M (3 full layers, 15 with a window of 512) is one full group
+// and five windowed ones of three layers each. A sequence has one block table per group, and a
+// windowed group gives a block back once no later position can see it.
 struct LayerGroup {
-  int window = 0;            // tokens a position sees, itself included; 0: all
-  std::vector<int> layers;   // ascending; the same count in every group
+  int window = 0;           // tokens a position sees, itself included; 0: all
+  std::vector<int> layers;  // ascending; the same count in every group
 };
 
 struct KvLayout {
@@ -31,8 +31,9 @@ struct KvLayout {
   bool windowed() const { return groups.back().window > 0; }
 
   // Blocks, over all groups, that suffice to compute `num_tokens` tokens in chunks of at most
-  // `chunk_tokens`, wherever the chunks begin: a chunk's blocks and those its first token sees are all
-  // held while it runs, what windows have left behind is not. Never falls as `num_tokens` grows.
+  // `chunk_tokens`, wherever the chunks begin: a chunk's blocks and those its first token sees are
+  // all held while it runs, what windows have left behind is not. Never falls as `num_tokens`
+  // grows.
   int64_t BlocksForTokens(int64_t num_tokens, int64_t chunk_tokens) const;
 
   // The most tokens, up to `limit`, that `num_blocks` blocks can compute one by one.

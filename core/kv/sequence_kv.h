@@ -14,10 +14,10 @@ namespace luna::kv {
 // The entry of a block that a window has left behind.
 inline constexpr int32_t kNoBlock = -1;
 
-// One table per layer group; entry i holds positions [i * block_tokens, (i + 1) * block_tokens). All
-// tables are equally long; those of a windowed group begin with kNoBlock. Tokens [0, computed_tokens())
-// have keys and values, as far as their windows reach. Owned by a session, whose cache it is between
-// turns. Borrows layout and pool. Engine thread only.
+// One table per layer group; entry i holds positions [i * block_tokens, (i + 1) * block_tokens).
+// All tables are equally long; those of a windowed group begin with kNoBlock. Tokens [0,
+// computed_tokens()) have keys and values, as far as their windows reach. Owned by a session, whose
+// cache it is between turns. Borrows layout and pool. Engine thread only.
 class SequenceKv {
  public:
   SequenceKv(const KvLayout* layout, SessionPool* pool);
@@ -57,7 +57,7 @@ class SequenceKv {
  private:
   struct Table {
     int window = 0;
-    int first_live = 0;           // entries before it are kNoBlock
+    int first_live = 0;  // entries before it are kNoBlock
     std::vector<int32_t> blocks;
   };
 

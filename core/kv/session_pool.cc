@@ -4,9 +4,7 @@
 
 namespace luna::kv {
 
-SessionPool::~SessionPool() {
-  LUNA_CHECK_EQ(held_, 0) << "a session's blocks outlive it";
-}
+SessionPool::~SessionPool() { LUNA_CHECK_EQ(held_, 0) << "a session's blocks outlive it"; }
 
 std::optional<BlockId> SessionPool::Take() {
   if (held_ >= quota_) return std::nullopt;

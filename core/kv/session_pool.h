@@ -11,9 +11,9 @@
 
 namespace luna::kv {
 
-// The only way a sequence gets a block, and `GiveBack` is the only way it goes. Counts the blocks it
-// holds in full, shared ones too; holds at most its quota (more only after the quota was lowered: until
-// its owner shrinks). Borrows the server's pool. Engine thread only.
+// The only way a sequence gets a block, and `GiveBack` is the only way it goes. Counts the blocks
+// it holds in full, shared ones too; holds at most its quota (more only after the quota was
+// lowered: until its owner shrinks). Borrows the server's pool. Engine thread only.
 class SessionPool {
  public:
   SessionPool(BlockPool* pool, int64_t quota_blocks) : pool_(pool), quota_(quota_blocks) {}

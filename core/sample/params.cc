@@ -6,35 +6,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
+#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
 
 namespace luna::sample {
 namespace {
 
-absl::Status Refuse(std::string_view field, std::string_view reason) {
-  return absl::InvalidArgumentError(absl::StrCat(AbslView(field), ": ", AbslView(reason)));
-}
-
 // The comparisons are written so that NaN fails each of them.
 absl::Status CheckRange(std::string_view field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Refuse(field, absl::StrCat(value, " is outside [", low, ", ", high, "]"));
+  return InvalidField(field, absl::StrCat(value, " is outside [", low, ", ", high, "]"));
 }
 
 absl::Status CheckPositive(std::string_view field, float value, float high) {
   if (value > 0.0f && value <= high) return absl::OkStatus();
-  return Refuse(field, absl::StrCat(value, " is outside (0, ", high, "]"));
+  return InvalidField(field, absl::StrCat(value, " is outside (0, ", high, "]"));
 }
 
 absl::Status CheckCount(std::string_view field, size_t count, int limit) {
   if (count <= static_cast<size_t>(limit)) return absl::OkStatus();
-  return Refuse(field, absl::StrCat(count, " entries; the limit is ", limit));
+  return InvalidField(field, absl::StrCat(count, " entries; the limit is ", limit));
 }
 
 absl::Status CheckToken(std::string_view field, size_t index, TokenId token, int vocab_size) {
   if (token >= 0 && token < vocab_size) return absl::OkStatus();
-  return Refuse(absl::StrCat(AbslView(field), "[", index, "]"),
-                absl::StrCat("token id ", token, " is outside the vocabulary of ", vocab_size));
+  return InvalidField(
+      absl::StrCat(AbslView(field), "[", index, "]"),
+      absl::StrCat("token id ", token, " is outside the vocabulary of ", vocab_size));
 }
 
 absl::Status CheckLogitBias(const SamplingParams& params, int vocab_size) {
@@ -51,8 +49,8 @@ absl::Status CheckStopStrings(const std::vector<std::string>& stop) {
   LUNA_RETURN_IF_ERROR(CheckCount("stop", stop.size(), kMaxStopStrings));
   for (size_t i = 0; i < stop.size(); ++i) {
     if (!stop[i].empty() && stop[i].size() <= kMaxStopBytes) continue;
-    return Refuse(absl::StrCat("stop[", i, "]"),
-                  absl::StrCat(stop[i].size(), " bytes; it takes 1 to ", kMaxStopBytes));
+    return InvalidField(absl::StrCat("stop[", i, "]"),
+                        absl::StrCat(stop[i].size(), " bytes; it takes 1 to ", kMaxStopBytes));
   }
   return absl::OkStatus();
 }
@@ -61,7 +59,7 @@ absl::Status CheckStopStrings(const std::vector<std::string>& stop) {
 
 absl::Status Validate(const SamplingParams& params, int vocab_size) {
   LUNA_RETURN_IF_ERROR(CheckRange("temperature", params.temperature, 0.0f, 100.0f));
-  if (params.top_k < 0) return Refuse("top_k", absl::StrCat(params.top_k, " is below 0"));
+  if (params.top_k < 0) return InvalidField("top_k", absl::StrCat(params.top_k, " is below 0"));
   LUNA_RETURN_IF_ERROR(CheckPositive("top_p", params.top_p, 1.0f));
   LUNA_RETURN_IF_ERROR(CheckRange("min_p", params.min_p, 0.0f, 1.0f));
   LUNA_RETURN_IF_ERROR(CheckPositive("repetition_penalty", params.repetition_penalty, 100.0f));
@@ -70,22 +68,22 @@ absl::Status Validate(const SamplingParams& params, int vocab_size) {
   LUNA_RETURN_IF_ERROR(CheckLogitBias(params, vocab_size));
   const int max_logprobs = std::min(kMaxLogprobs, vocab_size);
   if (params.num_logprobs < -1 || params.num_logprobs > max_logprobs) {
-    return Refuse("num_logprobs",
-                  absl::StrCat(params.num_logprobs, " is outside [0, ", max_logprobs, "]"));
+    return InvalidField("num_logprobs",
+                        absl::StrCat(params.num_logprobs, " is outside [0, ", max_logprobs, "]"));
   }
   return absl::OkStatus();
 }
 
 absl::Status Validate(const StopParams& params, int vocab_size) {
   if (params.max_tokens < -1) {
-    return Refuse("max_tokens", absl::StrCat(params.max_tokens, " is below 0"));
+    return InvalidField("max_tokens", absl::StrCat(params.max_tokens, " is below 0"));
   }
   if (params.min_tokens < 0) {
-    return Refuse("min_tokens", absl::StrCat(params.min_tokens, " is below 0"));
+    return InvalidField("min_tokens", absl::StrCat(params.min_tokens, " is below 0"));
   }
   if (params.max_tokens >= 0 && params.min_tokens > params.max_tokens) {
-    return Refuse("min_tokens",
-                  absl::StrCat(params.min_tokens, " is above max_tokens, ", params.max_tokens));
+    return InvalidField(
+        "min_tokens", absl::StrCat(params.min_tokens, " is above max_tokens, ", params.max_tokens));
   }
   LUNA_RETURN_IF_ERROR(CheckStopStrings(params.stop));
   LUNA_RETURN_IF_ERROR(CheckCount("stop_ids", params.stop_ids.size(), kMaxStopIds));

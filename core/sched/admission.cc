@@ -23,8 +23,8 @@ int64_t Scheduler::Outstanding() const {
 int64_t Scheduler::Growth(const Sequence& sequence) const {
   const int64_t soon = std::min<int64_t>(sequence.num_tokens() + layout_->block_tokens,
                                          sequence.final_computed_tokens());
-  return std::max<int64_t>(0, layout_->BlocksForTokens(soon, 1) -
-                                  layout_->BlocksForTokens(sequence.num_tokens(), 1));
+  return std::max<int64_t>(
+      0, layout_->BlocksForTokens(soon, 1) - layout_->BlocksForTokens(sequence.num_tokens(), 1));
 }
 
 int64_t Scheduler::Supply() const { return pool_->free_blocks() + idle_.Reclaimable(); }

@@ -40,8 +40,8 @@ void ReserveBatch(const kv::KvLayout& layout, int max_batch_tokens, int max_runn
   batch.samples.reserve(max_running);
   batch.block_table_starts.reserve(int64_t{layout.num_groups()} * max_running + 1);
   // Without windows no entry stands for a block that is gone, so there are no more than blocks.
-  const int64_t entries = int64_t{max_running} * layout.num_groups() *
-                          (context_length / layout.block_tokens + 1);
+  const int64_t entries =
+      int64_t{max_running} * layout.num_groups() * (context_length / layout.block_tokens + 1);
   batch.block_tables.reserve(layout.windowed() ? entries : std::min(entries, num_blocks));
 }
 

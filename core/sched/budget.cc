@@ -12,9 +12,9 @@ void Scheduler::AllotDecodes() {
   }
 }
 
-// Half of what the decodes leave goes to the prompt that has waited longest, so that none starves; the
-// rest to those with the fewest tokens to go, so that a short question passes any number of long ones.
-// Prompts of one length are simply served in the order in which they came.
+// Half of what the decodes leave goes to the prompt that has waited longest, so that none starves;
+// the rest to those with the fewest tokens to go, so that a short question passes any number of
+// long ones. Prompts of one length are simply served in the order in which they came.
 void Scheduler::AllotPrefills() {
   prefills_.clear();
   for (Sequence* sequence : running_) {
@@ -44,8 +44,8 @@ void Scheduler::AllotPrefills() {
   }
 }
 
-// Takes the blocks. A windowed model's chunk may need more than is spare, and is shortened then; one
-// token always goes, since it is paid for.
+// Takes the blocks. A windowed model's chunk may need more than is spare, and is shortened then;
+// one token always goes, since it is paid for.
 void Scheduler::AddRow(Sequence* sequence, int num_tokens) {
   kv::SequenceKv& kv = sequence->cache().kv;
   const kv::SessionPool& session = sequence->cache().pool;

@@ -18,7 +18,8 @@ class IdleCaches {
 
   // Blocks that could be taken: what is held above the guarantees.
   int64_t Reclaimable() const;
-  // Takes at least `num_blocks`, or all there are: from the least recently used, its last tokens first.
+  // Takes at least `num_blocks`, or all there are: from the least recently used, its last tokens
+  // first.
   void Reclaim(int64_t num_blocks);
 
  private:

@@ -12,8 +12,8 @@ constexpr absl::Duration kRetryAfter = absl::Seconds(1);
 
 }  // namespace
 
-// Decodes grow. Those who were readmitted and have no new token yet do not, and were paid for when they
-// came in: so there is always somebody else to take first.
+// Decodes grow. Those who were readmitted and have no new token yet do not, and were paid for when
+// they came in: so there is always somebody else to take first.
 void Scheduler::Balance() {
   while (Outstanding() > Supply()) {
     Sequence* victim = NewestPreemptible();
@@ -29,16 +29,16 @@ Sequence* Scheduler::NewestPreemptible() const {
     if (sequence->schedule.preempted_since_token) continue;
     const int64_t needed = sequence->cache().kv.held_blocks() + Outstanding(*sequence);
     if (needed <= sequence->cache().pool.reserved_blocks()) continue;
-    const bool later = newest == nullptr || sequence->priority() < newest->priority() ||
-                       (sequence->priority() == newest->priority() &&
-                        sequence->id() > newest->id());
+    const bool later =
+        newest == nullptr || sequence->priority() < newest->priority() ||
+        (sequence->priority() == newest->priority() && sequence->id() > newest->id());
     if (later) newest = sequence;
   }
   return newest;
 }
 
-// Its cache becomes idle like any other that nobody computes into: the last tokens go first and only
-// as many as are needed. Its tokens, text and random numbers stay, so its words do not change.
+// Its cache becomes idle like any other that nobody computes into: the last tokens go first and
+// only as many as are needed. Its tokens, text and random numbers stay, so its words do not change.
 void Scheduler::Preempt(Sequence* sequence) {
   LeaveBatch(sequence);
   if (!options_.keep_kv) sequence->cache().kv.Truncate(0);

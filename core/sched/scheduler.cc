@@ -7,8 +7,8 @@
 namespace luna::sched {
 namespace {
 
-// Running sequences are at most half of a tick's budget, so that decodes, which always go, leave the
-// other half to prompts.
+// Running sequences are at most half of a tick's budget, so that decodes, which always go, leave
+// the other half to prompts.
 int MaxRunning(const SchedulerOptions& options) {
   return std::max(1, std::min(options.max_running, options.max_batch_tokens / 2));
 }
@@ -99,7 +99,7 @@ void Scheduler::LeaveBatch(Sequence* sequence) {
 }
 
 size_t Scheduler::QueuePosition(const Sequence* sequence) const {
-  return sequence->schedule.running ? 0 : waiting_.Position(sequence);
+  return sequence->schedule.running ? 0 : waiting_.Position(sequence) + 1;
 }
 
 }  // namespace luna::sched

@@ -24,15 +24,17 @@ struct SchedulerOptions {
 // What a step brought for one sequence: a token, or the end, or both.
 struct Outcome {
   Sequence* sequence = nullptr;
-  const sample::SampledToken* sampled = nullptr;  // null if the row failed; valid until the next step
+  const sample::SampledToken* sampled =
+      nullptr;  // null if the row failed; valid until the next step
   Ending ending;
 };
 
-// The rule under everything: at the start of a step, every running sequence's next token is paid for.
-// What it still needs to compute all tokens it has ("outstanding") is, summed over the running ones,
-// at most what is free or held by caches that nobody computes into ("supply"). A sequence is admitted only if
-// that stays true; if growth breaks it, the newest running one leaves until it is true again. So
-// chunks and decodes never fail for want of a block, and no two sequences can wait for each other.
+// The rule under everything: at the start of a step, every running sequence's next token is paid
+// for. What it still needs to compute all tokens it has ("outstanding") is, summed over the running
+// ones, at most what is free or held by caches that nobody computes into ("supply"). A sequence is
+// admitted only if that stays true; if growth breaks it, the newest running one leaves until it is
+// true again. So chunks and decodes never fail for want of a block, and no two sequences can wait
+// for each other.
 //
 // Knows blocks, tokens and order; nothing of models, streams or turns. Borrows layout, pool, caches
 // and sequences. Engine thread only.
@@ -45,7 +47,8 @@ class Scheduler {
   void RemoveCache(SessionCache* cache) { idle_.Remove(cache); }
 
   // Stands in line, and is admitted at once if it can be. Its cache holds none of its tokens, or
-  // fewer than all of them. BlocksForTokens of all it will ever compute fits the pool and its quota.
+  // fewer than all of them. BlocksForTokens of all it will ever compute fits the pool and its
+  // quota.
   void Enqueue(Sequence* sequence);
   // Leaves line or batch; its cache is idle again. No step is in flight.
   void Remove(Sequence* sequence);
@@ -58,7 +61,7 @@ class Scheduler {
 
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& waiting() const { return waiting_.entries(); }
-  // How many stand before it in line; 0 for one that was admitted.
+  // Its place in line, from 1; 0 for one that was admitted.
   size_t QueuePosition(const Sequence* sequence) const;
   uint64_t preemptions() const { return preemptions_; }
 

@@ -21,11 +21,11 @@ namespace luna::sched {
 
 struct SequenceSpec {
   SequenceId id;
-  uint64_t caller = 0;              // whose it is, for fairness; equal numbers: the same caller
-  int priority = 0;                 // higher is admitted first
-  std::vector<TokenId> prompt;      // history included; not empty
+  uint64_t caller = 0;          // whose it is, for fairness; equal numbers: the same caller
+  int priority = 0;             // higher is admitted first
+  std::vector<TokenId> prompt;  // history included; not empty
   sample::SamplingParams sampling;
-  sample::StopParams stopping;      // max_tokens is the effective one, at least 1
+  sample::StopParams stopping;  // max_tokens is the effective one, at least 1
   uint64_t seed = 0;
 };
 
@@ -33,7 +33,7 @@ struct SequenceSpec {
 struct Ending {
   enum class Kind { kNone, kStopId, kStopString, kMaxTokens, kError };
   Kind kind = Kind::kNone;
-  int stop_string = -1;   // index into StopParams::stop
+  int stop_string = -1;  // index into StopParams::stop
   absl::Status error;
 
   bool ended() const { return kind != Kind::kNone; }
@@ -83,11 +83,11 @@ class Sequence {
     bool running = false;
     bool was_admitted = false;
     bool preempted_since_token = false;  // nobody is preempted twice without a token between
-    int launched_tokens = 0;     // given to the backend; equal to the cache's computed between steps
-    int cached_tokens = 0;       // computed already when it was first admitted
+    int launched_tokens = 0;  // given to the backend; equal to the cache's computed between steps
+    int cached_tokens = 0;    // computed already when it was first admitted
     uint32_t preemptions = 0;
-    uint64_t fair_tag = 0;       // see WaitingQueue
-    uint64_t hungry_since = 0;   // counter of its submission or its last token
+    uint64_t fair_tag = 0;      // see WaitingQueue
+    uint64_t hungry_since = 0;  // counter of its submission or its last token
   };
   Schedule schedule;
   int remaining_tokens() const { return num_tokens() - schedule.launched_tokens; }
@@ -103,7 +103,7 @@ class Sequence {
   std::vector<TokenId> ending_ids_;  // end tokens and stop ids: any of them ends it
   text::IncrementalDetokenizer detokenizer_;
   sample::StopMatcher stop_matcher_;
-  std::string piece_;   // text of one token
+  std::string piece_;  // text of one token
   std::string answer_;
   size_t fresh_begin_ = 0;
 };

@@ -13,8 +13,8 @@
 
 namespace luna::sched {
 
-// Owned by a session; its sequence computes into it, and between turns it stays, until somebody needs
-// the blocks. Engine thread only.
+// Owned by a session; its sequence computes into it, and between turns it stays, until somebody
+// needs the blocks. Engine thread only.
 struct SessionCache {
   SessionCache(SessionId session, const kv::KvLayout* layout, kv::BlockPool* blocks,
                int64_t quota_blocks)
@@ -37,8 +37,8 @@ struct SessionCache {
   const SessionId id;
   kv::SessionPool pool;
   kv::SequenceKv kv;
-  int once_computed = 0;           // tokens of the present text that have ever been computed
-  uint64_t evictions = 0;          // times blocks were taken from it
+  int once_computed = 0;   // tokens of the present text that have ever been computed
+  uint64_t evictions = 0;  // times blocks were taken from it
   uint64_t recomputed_tokens = 0;
 };
 

@@ -30,7 +30,8 @@ struct StepPlan {
 
   int num_tokens() const;
   void Clear();
-  // "5[40] 7[0,512) 9[512,700)+ preempted 3": id and positions, + where a chunk is the prompt's last.
+  // "5[40] 7[0,512) 9[512,700)+ preempted 3": id and positions, + where a chunk is the prompt's
+  // last.
   std::string ToString() const;
 };
 

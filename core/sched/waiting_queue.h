@@ -11,9 +11,9 @@
 namespace luna::sched {
 
 // Higher priority first; within a priority first come, first served, but fair among callers: the
-// tenth request of one caller stands behind the first of another (start-time fair queueing with requests
-// of size one: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996). Everybody's wait is
-// bounded by what stood before it. Borrows the sequences. Engine thread only.
+// tenth request of one caller stands behind the first of another (start-time fair queueing with
+// requests of size one: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996).
+// Everybody's wait is bounded by what stood before it. Borrows the sequences. Engine thread only.
 class WaitingQueue {
  public:
   void Push(Sequence* sequence);

@@ -42,7 +42,6 @@ TEST(GenerateTest, AnAnswerEndsAtItsEndToken) {
   EXPECT_EQ(answer.prompt->cached_tokens, 0u);
 }
 
-
 // l#4036, l PR#14937: characters split over tokens.
 TEST(GenerateTest, EveryDeltaIsWholeCharacters) {
   EngineBench bench;
@@ -118,8 +117,9 @@ TEST(GenerateTest, TheTailArrivesOnCancelToo) {
 TEST(GenerateTest, AnyEndTokenEndsAndItsTextIsWithheld) {
   for (const TokenId end : {fakes::kEnd, fakes::kOtherEnd, TokenId{'.'}}) {
     EngineBench bench;
-    bench.backend().set_script(
-        [end](std::span<const TokenId> history, TokenId) { return history.size() < 5 ? 'x' : end; });
+    bench.backend().set_script([end](std::span<const TokenId> history, TokenId) {
+      return history.size() < 5 ? 'x' : end;
+    });
     Request request = Ask("ab", -1);
     request.stopping.stop_ids = {'.'};
     const Answer answer = bench.Run(request);
@@ -246,7 +246,8 @@ TEST(GenerateTest, TheSameSeedGivesTheSameWordsAndAnotherOthers) {
 TEST(GenerateTest, AModelMayHaveMoreRowsThanItsTokenizerHasWords) {
   EngineBench bench;
   bench.backend().set_vocab_size(fakes::kVocabSize + 10);
-  bench.backend().set_script([](std::span<const TokenId>, TokenId) { return fakes::kVocabSize + 3; });
+  bench.backend().set_script(
+      [](std::span<const TokenId>, TokenId) { return fakes::kVocabSize + 3; });
   const Answer answer = bench.Run(Ask("ab", 3));
   EXPECT_EQ(answer.text, "");
   EXPECT_EQ(answer.tokens.size(), 3u);

@@ -93,9 +93,10 @@ TEST(LimitsTest, APromptThatLeavesRoomForOneTokenIsTaken) {
   const Answer refused = bench.Run(Long(41, -1, session.key));
   ASSERT_TRUE(refused.rejected.has_value());
   EXPECT_EQ(refused.rejected->code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(refused.rejected->message(),
-            "a prompt of 41 tokens and one more can never be computed: the session's quota allows 41 "
-            "tokens in all");
+  EXPECT_EQ(
+      refused.rejected->message(),
+      "a prompt of 41 tokens and one more can never be computed: the session's quota allows 41 "
+      "tokens in all");
 }
 
 TEST(LimitsTest, ThePoolEndsAnAnswerToTheToken) {

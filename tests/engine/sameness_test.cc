@@ -189,8 +189,8 @@ TEST_P(SamenessTest, ColdWarmAndEvicted) {
   EXPECT_EQ(Conversation(forgetful, "anna", 5, /*reset_cache=*/false), texts);
 }
 
-// Random lives of many sessions in a pool of many sizes: turns, cancels, deadlines, resets, pressure.
-// Whatever survives says what it says alone.
+// Random lives of many sessions in a pool of many sizes: turns, cancels, deadlines, resets,
+// pressure. Whatever survives says what it says alone.
 TEST_P(SamenessTest, RandomLivesUnderPressure) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);

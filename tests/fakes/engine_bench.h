@@ -42,7 +42,7 @@ struct BenchOptions {
   std::vector<int> windows = {0, 0};  // [num_layers]
   int block_tokens = 4;
   int num_blocks = 200;
-  engine::EngineOptions engine;       // layout and num_blocks are filled in
+  engine::EngineOptions engine;  // layout and num_blocks are filled in
 };
 
 class EngineBench {

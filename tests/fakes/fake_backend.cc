@@ -83,9 +83,8 @@ absl::Status FakeBackend::Launch(const batch::Batch& batch) {
       }
     }
     if (batch.context_lengths[sequence] != batch.positions[end - 1] + 1) {
-      Fault(absl::StrCat("step ", batch.step, ": context length ",
-                         batch.context_lengths[sequence], " after position ",
-                         batch.positions[end - 1]));
+      Fault(absl::StrCat("step ", batch.step, ": context length ", batch.context_lengths[sequence],
+                         " after position ", batch.positions[end - 1]));
     }
     if (next_sample == batch.samples.size() || batch.samples[next_sample].row != end - 1) continue;
     const sample::SampleSpec& spec = batch.samples[next_sample];

@@ -1,4 +1,5 @@
-// A backend whose words depend on every token of a sequence's history, as it finds it in its blocks.
+// A backend whose words depend on every token of a sequence's history, as it finds it in its
+// blocks.
 #ifndef LUNA_TESTS_FAKES_FAKE_BACKEND_H_
 #define LUNA_TESTS_FAKES_FAKE_BACKEND_H_
 
@@ -15,9 +16,9 @@
 namespace luna::fakes {
 
 // "Keys and values" of a token are one number made of the token, its position, and the numbers of
-// all positions that it sees, read back from their slots. So a wrong table, a block that was given away too
-// early, a lost or doubled token changes every word after it; and a slot that does not hold the
-// position and group it should is written down in faults().
+// all positions that it sees, read back from their slots. So a wrong table, a block that was given
+// away too early, a lost or doubled token changes every word after it; and a slot that does not
+// hold the position and group it should is written down in faults().
 class FakeBackend final : public backend::Backend {
  public:
   explicit FakeBackend(int context_length);
@@ -65,7 +66,7 @@ class FakeBackend final : public backend::Backend {
   std::vector<Slot> slots_;        // [num_blocks, block_tokens]
   std::vector<uint64_t> numbers_;  // [num_tokens] of the step, over all groups
   std::vector<sample::SampledToken> samples_;
-  std::vector<TokenId> history_;   // scratch
+  std::vector<TokenId> history_;  // scratch
   Script script_;
   absl::Status fail_launch_, fail_collect_;
   std::optional<std::pair<size_t, absl::Status>> fail_row_;

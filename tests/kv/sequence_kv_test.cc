@@ -63,7 +63,7 @@ TEST(SequenceKvTest, TruncateKeepsWhatTheWindowStillReaches) {
   SessionPool session(&pool, 30);
   SequenceKv kv(&layout, &session);
   ASSERT_TRUE(kv.Extend(16));
-  kv.Advance(14);  // sees from 9: blocks 0 and 1 are behind
+  kv.Advance(14);   // sees from 9: blocks 0 and 1 are behind
   kv.Truncate(13);  // sees from 8: still there
   EXPECT_EQ(kv.computed_tokens(), 13);
   kv.Truncate(12);  // sees from 7, in block 1, which is gone
@@ -115,8 +115,8 @@ TEST(SequenceKvTest, AWindowSmallerThanABlockMayHoldNothingAtABoundary) {
 
 struct Model {
   int computed = 0;
-  int room = 0;              // tokens, a multiple of the block
-  std::vector<int> behind;   // per group: blocks before this one are gone
+  int room = 0;             // tokens, a multiple of the block
+  std::vector<int> behind;  // per group: blocks before this one are gone
 };
 
 class Player {
@@ -222,10 +222,22 @@ TEST_P(SequenceKvPropertyTest, RandomOperationsKeepTheLedger) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << " step " << step);
       Player& player = *players[random() % players.size()];
       switch (random() % 8) {
-        case 0: case 1: case 2: player.Extend(random() % 12); break;
-        case 3: case 4: case 5: player.Advance(random() % 9); break;
-        case 6: player.Truncate(random() % (player.computed() + 5)); break;
-        case 7: player.GiveBackTail(1 + random() % 5); break;
+        case 0:
+        case 1:
+        case 2:
+          player.Extend(random() % 12);
+          break;
+        case 3:
+        case 4:
+        case 5:
+          player.Advance(random() % 9);
+          break;
+        case 6:
+          player.Truncate(random() % (player.computed() + 5));
+          break;
+        case 7:
+          player.GiveBackTail(1 + random() % 5);
+          break;
       }
       std::vector<int32_t> held(pool.total_blocks(), 0);
       for (const auto& each : players) ASSERT_NO_FATAL_FAILURE(each->Check(held));

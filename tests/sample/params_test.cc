@@ -4,12 +4,20 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 
+#include "core/base/status_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace luna::sample {
 namespace {
+
+// What InvalidField makes of "<field>: <reason>".
+absl::Status Refused(std::string_view message) {
+  const size_t colon = message.find(": ");
+  return InvalidField(message.substr(0, colon), message.substr(colon + 2));
+}
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -126,7 +134,7 @@ TEST(ValidateSamplingTest, RefusesWithTheWholeMessage) {
   for (const Refusal& refusal : refusals) {
     SamplingParams params;
     refusal.set(params);
-    EXPECT_EQ(Validate(params, kVocab), absl::InvalidArgumentError(refusal.message));
+    EXPECT_EQ(Validate(params, kVocab), Refused(refusal.message));
   }
 }
 
@@ -141,7 +149,7 @@ TEST(ValidateSamplingTest, CountsUpToTheirLimitsAreAllowed) {
 TEST(ValidateSamplingTest, MoreLogprobsThanTokensAreRefused) {
   SamplingParams params;
   params.num_logprobs = 6;
-  EXPECT_EQ(Validate(params, 5), absl::InvalidArgumentError("num_logprobs: 6 is outside [0, 5]"));
+  EXPECT_EQ(Validate(params, 5), Refused("num_logprobs: 6 is outside [0, 5]"));
   params.num_logprobs = 5;
   EXPECT_TRUE(Validate(params, 5).ok());
 }
@@ -173,7 +181,7 @@ TEST(ValidateStopTest, RefusesWithTheWholeMessage) {
   for (const StopRefusal& refusal : refusals) {
     StopParams params;
     refusal.set(params);
-    EXPECT_EQ(Validate(params, kVocab), absl::InvalidArgumentError(refusal.message));
+    EXPECT_EQ(Validate(params, kVocab), Refused(refusal.message));
   }
 }
 
