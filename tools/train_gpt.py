@@ -27,7 +27,6 @@ from parallel_step import ParallelStep
 from story_data import PackedStories
 from train_tokenizer import END_TOKEN, save_tokenizer, train_tokenizer
 
-
 _SHORT_SHARE = 0.7  # of the training, with rows of half the context
 
 
@@ -58,7 +57,33 @@ def make_model(size: Size, end_id: int) -> transformers.GPT2LMHeadModel:
         # The same function as gelu_new in one kernel; saved under its usual name.
         activation_function="gelu_pytorch_tanh",
         bos_token_id=end_id, eos_token_id=end_id, tie_word_embeddings=True)
-    return transformers.GPT2LMHeadModel(config)
+    model = transformers.GPT2LMHeadModel(config)
+    with torch.no_grad():
+        model.transformer.wpe.weight.copy_(0.05 * waves(size.context, size.width))
+    return model
+
+
+def waves(positions: int, width: int) -> torch.Tensor:
+    """[positions, width] sines and cosines, wavelengths from 6 to 600 tokens.
+
+    Learned positions that start from these let a head look at the token before from early on, and
+    that is what carries a name through a story; from random ones it took millions of tokens."""
+    frequencies = 100.0 ** -(torch.arange(0, width, 2) / width)
+    angles = torch.arange(positions)[:, None] * frequencies[None]
+    return torch.cat((angles.sin(), angles.cos()), dim=1)
+
+
+def read_weights(model, directory: pathlib.Path):
+    """Puts the weights of a directory that `save_model` wrote into the model."""
+    weights = safetensors.torch.load_file(directory / "model.safetensors")
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight":
+            continue  # Tied to wte.
+        if name not in weights or weights[name].shape != tensor.shape:
+            found = list(weights[name].shape) if name in weights else "missing"
+            raise ValueError(f"{directory}: tensor {name} is {found}; expected "
+                             f"{list(tensor.shape)}")
+        tensor.copy_(weights[name])
 
 
 def make_optimizers(model, size: Size) -> list:
@@ -110,8 +135,10 @@ def held_out_loss(model, tokenizer, end_id: int, context: int, rows: int) -> flo
     return sum(losses) / len(losses)
 
 
-def train(model, tokenizer, end_id: int, size: Size, args):
-    """Trains until the steps are done or the time is up; the schedule follows what is ahead."""
+def train(model, tokenizer, end_id: int, size: Size, args) -> int:
+    """Trains until the steps are done or the time is up; the schedule follows what is ahead.
+
+    Returns the number of steps."""
     device = next(model.parameters()).device
     # Most of the training sees one story at a time, which is cheaper and easier to learn from.
     short = PackedStories(tokenizer, end_id, size.context // 2 + 1, args.seed)
@@ -119,7 +146,7 @@ def train(model, tokenizer, end_id: int, size: Size, args):
     optimizers = make_optimizers(model, size)
     workers = ParallelStep(model, loss_of, args.threads if device.type == "cpu" else 1)
     micro_rows = 1 if device.type == "cpu" else size.rows
-    start = saved = time.time()
+    start = saved = time.monotonic()
     done, step, mean = 0.0, 0, None
     while done < 1.0:
         if done < _SHORT_SHARE:
@@ -135,15 +162,16 @@ def train(model, tokenizer, end_id: int, size: Size, args):
             optimizer.zero_grad(set_to_none=True)
         mean = loss if mean is None else 0.95 * mean + 0.05 * loss
         step += 1
-        seconds = time.time() - start
+        seconds = time.monotonic() - start
         done = max(step / size.steps, seconds / (60 * args.minutes) if args.minutes else 0.0)
-        if args.save_minutes and time.time() - saved > 60 * args.save_minutes:
-            saved = time.time()
+        if args.save_minutes and time.monotonic() - saved > 60 * args.save_minutes:
+            saved = time.monotonic()
             save_model(copy.deepcopy(model), args.out, getattr(torch, args.dtype))
         if step % 50 == 0 or done >= 1.0:
             tokens = step * size.rows * size.context
             print(f"step {step} ({100 * done:.0f} %) loss {mean:.4f} {tokens / 1e6:.2f} M tokens "
                   f"{tokens / seconds:.0f} tokens/s {seconds / 60:.1f} min", flush=True)
+    return step
 
 
 def save_model(model, directory: pathlib.Path, dtype: torch.dtype):
@@ -166,6 +194,8 @@ def parse_args():
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--minutes", type=float, default=0, help="stop after this time; 0: never")
+    parser.add_argument("--go-on-from", type=pathlib.Path, help="start from this directory's "
+                        "weights instead of random ones; its tokenizer must be the same")
     parser.add_argument("--save-minutes", type=float, default=0,
                         help="write what there is every so often; 0: only at the end")
     parser.add_argument("--steps", type=int, help="instead of the size's own number")
@@ -192,16 +222,18 @@ def main():
     save_tokenizer(tokenizer, args.out, size.context)
     end_id = tokenizer.token_to_id(END_TOKEN)
     model = make_model(size, end_id).to(args.device)
+    if args.go_on_from:
+        read_weights(model, args.go_on_from)
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{args.size}: {parameters} parameters, {size.layers} layers x {size.width}", flush=True)
-    start = time.time()
-    train(model, tokenizer, end_id, size, args)
-    minutes = (time.time() - start) / 60
+    start = time.monotonic()
+    steps = train(model, tokenizer, end_id, size, args)
+    minutes = (time.monotonic() - start) / 60
     save_model(model, args.out, getattr(torch, args.dtype))
     # Measured on the weights as stored: they are what is served.
     loss = held_out_loss(model.float(), tokenizer, end_id, size.context, rows=128)
     result = {"parameters": parameters, "held_out_loss": round(loss, 4),
-              "minutes": round(minutes, 1), "seed": args.seed}
+              "minutes": round(minutes, 1), "steps": steps, "seed": args.seed}
     print(json.dumps(result))
 
 
