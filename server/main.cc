@@ -6,6 +6,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "server/instance.h"
 #include "server/listen_address.h"
@@ -66,8 +67,9 @@ int Serve(const Options& options) {
   auto instance =
       Instance::Load(options, [server = rpc->get()] { server->OnPublished(); });
   if (!instance.ok()) {
-    return Complain(instance.status(),
-                    absl::IsInvalidArgument(instance.status()) ? kWrongUsage : kFailed);
+    // A flag whose limit only the model knows begins the message; anything else is the model's fault.
+    const bool names_flag = absl::StartsWith(instance.status().message(), "--");
+    return Complain(instance.status(), names_flag ? kWrongUsage : kFailed);
   }
   (*rpc)->Serve(&(*instance)->serving());
   LogReachableAddresses(listen);
