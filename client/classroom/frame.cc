@@ -74,7 +74,8 @@ double UsedFraction(const v1::PoolMemory& pool) {
 }
 
 std::string Rate(double tokens_per_s) {
-  return absl::StrFormat(tokens_per_s < 99.95 ? "%.1f" : "%.0f", tokens_per_s);
+  if (tokens_per_s < 99.95) return absl::StrFormat("%.1f", tokens_per_s);
+  return term::WithCommas(static_cast<uint64_t>(tokens_per_s + 0.5));
 }
 
 std::string TitleLine(const Frame& frame, int columns, const Style& style) {

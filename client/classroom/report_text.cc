@@ -107,7 +107,12 @@ StudentFigures FiguresOf(const StudentRecord& student) {
   const double tpot = load::Median(std::move(tpot_ms));
   figures.tokens_per_s = tpot > 0 ? 1000 / tpot : 0;
   std::vector<std::string> notes;
-  if (student.manner != Manner::kOrdinary) notes.emplace_back(Describe(student.manner));
+  // Who meant to leave may have had the whole answer before.
+  const bool stayed =
+      student.turns.empty() || student.turns.back().reason != v1::FINISH_REASON_CANCELLED;
+  if (student.manner != Manner::kOrdinary && !(student.manner == Manner::kLeaves && stayed)) {
+    notes.emplace_back(Describe(student.manner));
+  }
   if (student.restarts > 0) notes.push_back("started anew");
   if (student.memory.evictions() > 0) {
     notes.push_back(absl::StrCat(student.memory.recomputed_tokens(), " tokens recomputed"));
@@ -144,21 +149,23 @@ struct Story {
   const TurnRecord* turn;
 };
 
-// The first answer of as many students as asked for that came to their own end, spread over the
-// class; ones that were cut fill up.
+// An answer that came to its own end and is long enough to be one, from as many students as asked
+// for, spread over the class; shorter ones and ones that were cut fill up.
 std::vector<Story> ChooseStories(const ClassRecord& record, size_t wanted) {
+  constexpr uint64_t kStoryTokens = 40;
   std::vector<Story> ended, cut;
   for (const StudentRecord& student : record.students) {
-    const TurnRecord* best = nullptr;
+    if (student.turns.empty() || student.manner == Manner::kPastes) continue;
+    const TurnRecord* best = &student.turns.front();
     for (const TurnRecord& turn : student.turns) {
-      const bool ends = turn.reason == v1::FINISH_REASON_STOP && !turn.text.empty();
-      if (ends && best == nullptr && student.manner != Manner::kPastes) best = &turn;
+      const bool ends = turn.reason == v1::FINISH_REASON_STOP;
+      const bool best_ends = best->reason == v1::FINISH_REASON_STOP;
+      const bool longer = turn.timing.tokens() > best->timing.tokens();
+      if ((ends && !best_ends) || (ends == best_ends && longer)) best = &turn;
     }
-    if (best != nullptr) {
-      ended.push_back({&student, best});
-    } else if (!student.turns.empty() && student.manner == Manner::kOrdinary) {
-      cut.push_back({&student, &student.turns.front()});
-    }
+    const bool whole =
+        best->reason == v1::FINISH_REASON_STOP && best->timing.tokens() >= kStoryTokens;
+    (whole ? ended : cut).push_back({&student, best});
   }
   if (ended.size() > wanted) {
     std::vector<Story> spread;

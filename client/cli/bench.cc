@@ -78,6 +78,10 @@ void AddBench(Registry& registry) {
   bench::Options& bench = options->bench;
   CLI::App* const command = registry.app.add_subcommand(
       "bench", "Measures: greedy, end tokens ignored, all clients of a round start together");
+  command->footer(
+      "Gaps between tokens are taken once every client of a round has its first token; a message "
+      "of "
+      "k tokens that comes g after the one before counts as k gaps of g/k.");
   AddServerOption(command, &bench.server);
   command->add_option("--clients", bench.clients, "At the same time")
       ->check(CLI::Range(1, 4096))

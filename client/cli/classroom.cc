@@ -75,7 +75,10 @@ absl::StatusOr<classroom::ClassRecord> Teach(const classroom::Options& options,
   const SystemClock clock;
   classroom::Classroom room(options, prompts, viewer, clock);
   interrupts.Handle([&room](int times) {
-    if (times > 2) _exit(1);
+    if (times > 2) {  // a server that answers nothing is not waited for
+      if (isatty(STDOUT_FILENO) == 1) term::Screen::GiveBack();
+      _exit(1);
+    }
     room.Stop();
   });
   auto record = room.Run(interval);

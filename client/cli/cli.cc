@@ -62,6 +62,9 @@ int RunCli(int argc, char** argv) {
   const absl::Status status = registry.run();
   if (status.ok()) return kDone;
   std::cerr << "luna: " << client::Describe(status) << "\n";
+  if (absl::IsUnavailable(status)) {
+    std::cerr << "  (--server HOST:PORT or LUNA_SERVER says where the server is)\n";
+  }
   return kFailed;
 }
 

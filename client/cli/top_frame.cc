@@ -40,13 +40,14 @@ double Share(uint64_t part, uint64_t whole) {
 std::string PoolLine(const v1::PoolMemory& pool, int columns, const Style& style) {
   const double used = Share(pool.charged_blocks(), pool.total_blocks());
   Line line(style, columns);
-  line.Text(" KV pool ", Color::kDim).Bar(used, 20);
+  line.Text(" KV pool ", Color::kDim).Bar(used, 14);
   line.Text(absl::StrFormat(" %3.0f%%", 100 * used), Color::kBold);
-  line.Text(absl::StrCat("  ", term::WithCommas(pool.charged_blocks()), " charged, ",
-                         term::WithCommas(pool.cached_blocks()), " cached, ",
-                         term::WithCommas(pool.free_blocks()), " free of ",
-                         term::WithCommas(pool.total_blocks()), " blocks of ",
-                         term::Bytes(pool.block_bytes())));
+  line.Text(absl::StrCat("  ", term::WithCommas(pool.charged_blocks()), " charged + ",
+                         term::WithCommas(pool.cached_blocks()), " cached + ",
+                         term::WithCommas(pool.free_blocks()),
+                         " free = ", term::WithCommas(pool.total_blocks()), " blocks"));
+  const std::string each = absl::StrCat(" of ", term::Bytes(pool.block_bytes()));
+  if (term::DisplayWidth(each) <= line.left()) line.Text(each, Color::kDim);
   return line.str();
 }
 
@@ -54,11 +55,11 @@ std::string LoadLine(const v1::Load& load, int columns, const Style& style) {
   Line line(style, columns);
   line.Text(" Load    ", Color::kDim);
   line.Text(absl::StrFormat("%.0f tokens/s", load.tokens_per_s()), Color::kBold);
-  line.Text(absl::StrFormat("  %.0f prompt tokens/s  step %.1f ms  %d running, %d waiting  ",
-                            load.prefill_tokens_per_s(), load.step_ms(), load.running(),
-                            load.waiting()));
-  line.Text(absl::StrFormat("%d of %d sessions", load.sessions(), load.max_sessions()));
+  line.Text(absl::StrFormat("  step %.1f ms  %d running, %d waiting  %d/%d sessions",
+                            load.step_ms(), load.running(), load.waiting(), load.sessions(),
+                            load.max_sessions()));
   if (load.draining()) line.Text("  draining", Color::kRed);
+  line.Text(absl::StrFormat("  +%.0f prompt tokens/s", load.prefill_tokens_per_s()), Color::kDim);
   return line.str();
 }
 

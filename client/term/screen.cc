@@ -40,7 +40,9 @@ Size TerminalSize() {
 
 Screen::Screen() { WriteAll(kEnter); }
 
-Screen::~Screen() { WriteAll(kLeave); }
+Screen::~Screen() { GiveBack(); }
+
+void Screen::GiveBack() { WriteAll(kLeave); }
 
 void Screen::Draw(const std::vector<std::string>& lines) {
   const size_t rows = static_cast<size_t>(TerminalSize().rows);

@@ -24,6 +24,9 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
+  // What the destructor does, for a process that is about to end without it.
+  static void GiveBack();
+
   // Each line must fit the columns; lines beyond the rows are not shown. One write, so that a frame
   // is never seen half drawn.
   void Draw(const std::vector<std::string>& lines);

@@ -1,0 +1,135 @@
+// What a class and `luna top` look like: aligned, cut to any terminal, and honest about what is
+// cut.
+#include "client/classroom/frame.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cli/top_frame.h"
+#include "client/term/width.h"
+
+namespace luna::classroom {
+namespace {
+
+using testing::HasSubstr;
+
+const term::Style kPlain(false);
+
+Frame ClassOf(int students) {
+  Frame frame;
+  frame.model = "luna-tiny";
+  frame.elapsed = absl::Seconds(12);
+  frame.tokens_per_s = 1834;
+  frame.tokens = 12345;
+  frame.pool.set_total_blocks(3600);
+  frame.pool.set_charged_blocks(1234);
+  frame.pool.set_block_bytes(512 * 1024);
+  for (int i = 0; i < students; ++i) {
+    Row row;
+    row.name = StudentName(i);
+    row.state = i % 3 == 0 ? State::kThinking : State::kWriting;
+    row.turn = 1;
+    row.turns = 2;
+    row.tokens = 87;
+    row.tokens_per_s = 61.2;
+    row.blocks = 6;
+    row.kv_bytes = 3 * 1024 * 1024;
+    row.words = i % 2 == 0 ? "그래서 토끼는\n숲으로 갔어요." : "and so the rabbit went home.";
+    frame.rows.push_back(row);
+  }
+  return frame;
+}
+
+TEST(FrameTest, FitsAnyTerminal) {
+  for (const int students : {1, 30, 200}) {
+    const Frame frame = ClassOf(students);
+    for (const term::Size size : {term::Size{80, 24}, term::Size{120, 50}, term::Size{40, 10},
+                                  term::Size{7, 3}, term::Size{1, 1}, term::Size{300, 300}}) {
+      const auto lines = Render(frame, size, kPlain);
+      EXPECT_LE(lines.size(), static_cast<size_t>(size.rows));
+      for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), size.columns) << line;
+    }
+  }
+}
+
+TEST(FrameTest, ColumnsAlignWhateverTheScript) {
+  const auto lines = Render(ClassOf(4), {80, 24}, kPlain);
+  const std::string& korean = lines[5];
+  const std::string& english = lines[6];
+  ASSERT_THAT(korean, HasSubstr("민준"));
+  ASSERT_THAT(english, HasSubstr("Emma"));
+  EXPECT_EQ(term::DisplayWidth(korean.substr(0, korean.find("1/2"))),
+            term::DisplayWidth(english.substr(0, english.find("1/2"))));
+  EXPECT_EQ(term::DisplayWidth(korean.substr(0, korean.find("3 MiB"))),
+            term::DisplayWidth(english.substr(0, english.find("3 MiB"))));
+}
+
+TEST(FrameTest, ASmallTerminalShowsThoseAtWorkAndCountsTheOthers) {
+  const auto lines = Render(ClassOf(30), {80, 24}, kPlain);
+  ASSERT_EQ(lines.size(), 24u);
+  EXPECT_EQ(lines.back(), " … 12 more: 2 writing, 10 thinking");
+  for (size_t i = 5; i + 1 < lines.size(); ++i) EXPECT_THAT(lines[i], HasSubstr("● writing"));
+}
+
+TEST(FrameTest, AllAreShownWhereThereIsRoom) {
+  const auto lines = Render(ClassOf(30), {80, 40}, kPlain);
+  EXPECT_EQ(lines.size(), 35u);
+  EXPECT_THAT(lines.back(), HasSubstr("Ruby"));  // the last seat
+}
+
+TEST(FrameTest, ShowsPoolAndSpeed) {
+  const auto lines = Render(ClassOf(3), {100, 24}, kPlain);
+  EXPECT_THAT(lines[1], HasSubstr("34%  1,234 of 3,600 blocks  617 MiB"));
+  EXPECT_THAT(lines[2], HasSubstr("1,834 tokens/s"));
+  EXPECT_THAT(Render(Frame{}, {80, 24}, kPlain)[1], HasSubstr("not known yet"));
+}
+
+TEST(FrameTest, WordsOfAModelCannotMoveTheCursor) {
+  Frame frame = ClassOf(1);
+  frame.rows[0].words = "evil \x1b[2J\r\nend";
+  for (const auto& line : Render(frame, {80, 24}, kPlain)) {
+    EXPECT_EQ(line.find_first_of("\x1b\r\n"), std::string::npos);
+  }
+}
+
+TEST(FrameTest, ProgressIsOnePlainLine) {
+  const std::string line = ProgressLine(ClassOf(30));
+  EXPECT_EQ(line,
+            "[  12.0 s] 20 writing, 10 thinking; 12,345 tokens, 1,834 tokens/s; KV 617 MiB (34%)");
+}
+
+v1::MemorySnapshot Snapshot(int sessions) {
+  v1::MemorySnapshot snapshot;
+  snapshot.mutable_pool()->set_total_blocks(100);
+  snapshot.mutable_pool()->set_charged_blocks(25);
+  for (int i = 0; i < sessions; ++i) {
+    v1::SessionMemory* const memory = snapshot.add_sessions();
+    memory->set_session_id("handle-" + std::to_string(i));
+    memory->set_label(i % 2 == 0 ? "서연" : "Emma");
+    memory->set_state(i < 2 ? v1::SESSION_STATE_IDLE : v1::SESSION_STATE_DECODE);
+    memory->set_charged_bytes(512);
+    memory->set_quota_bytes(1024);
+  }
+  return snapshot;
+}
+
+TEST(TopFrameTest, FitsAnyTerminalAndShowsThoseAtWorkFirst) {
+  for (const term::Size size : {term::Size{80, 24}, term::Size{30, 5}, term::Size{1, 1}}) {
+    const auto lines = cli::RenderTop(Snapshot(60), size, kPlain);
+    EXPECT_LE(lines.size(), static_cast<size_t>(size.rows));
+    for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), size.columns);
+  }
+  const auto lines = cli::RenderTop(Snapshot(4), {80, 24}, kPlain);
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_THAT(lines[0], HasSubstr("25%"));
+  EXPECT_THAT(lines[3], HasSubstr("decode"));
+  EXPECT_THAT(lines[6], HasSubstr("idle"));
+  EXPECT_THAT(lines[3], HasSubstr("50%"));  // of its quota
+}
+
+TEST(TopFrameTest, CountsWhatDoesNotFit) {
+  EXPECT_EQ(cli::RenderTop(Snapshot(60), {80, 24}, kPlain).back(), " … 40 more");
+}
+
+}  // namespace
+}  // namespace luna::classroom
