@@ -116,7 +116,7 @@ def greedy(model, prompt, length):
     ids, kept = list(prompt), []
     with torch.no_grad():
         for _ in range(length):
-            logits = model(torch.tensor([ids])).logits[0, -1].double()
+            logits = model(torch.tensor([ids]), logits_to_keep=1).logits[0, -1].double()
             first, second = torch.topk(logits, 2).values.tolist()
             if first - second < CLEARLY_APART:
                 break
@@ -127,15 +127,15 @@ def greedy(model, prompt, length):
 
 def case(model, prompt, positions, new_tokens, full):
     with torch.no_grad():
-        logits = model(torch.tensor([prompt])).logits[0].double()
-    logprobs = torch.log_softmax(logits, dim=-1)
+        keep = torch.tensor(list(positions))
+        logits = model(torch.tensor([prompt]), logits_to_keep=keep).logits[0].double()
     rows = []
-    for position in positions:
+    for position, logprobs in zip(positions, torch.log_softmax(logits, dim=-1)):
         row = {"position": position}
         if full:
-            row["logprobs"] = [float(f"{x:.7g}") for x in logprobs[position].tolist()]
+            row["logprobs"] = [float(f"{x:.7g}") for x in logprobs.tolist()]
         else:
-            top = torch.topk(logprobs[position], TOP)
+            top = torch.topk(logprobs, TOP)
             row["top"] = [[int(i), float(f"{x:.7g}")] for x, i in zip(*top)]
         rows.append(row)
     return {"prompt": prompt, "rows": rows, "greedy": greedy(model, prompt, new_tokens)}

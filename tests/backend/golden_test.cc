@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "core/model/model.h"
 #include "tests/backend/backend_cases.h"
 #include "tests/backend/sequence_driver.h"
@@ -21,8 +22,8 @@ using nlohmann::json;
 struct GoldenModel {
   std::string name;
   std::string path;
-  // Largest difference of a log-probability. Both sides work in f32 and sum in different orders; a tiny
-  // model adds up a hundred products a few dozen times, the real ones thousands in 30 and 18 layers.
+  // Largest difference of a log-probability. Both sides work in f32 and sum in different orders. Seen:
+  // 1.4e-5 with the tiny models, 3.4e-5 with the real ones; a wrong angle or window makes 1e-2 and more.
   float tolerance;
   bool fetched = false;  // not in the repository
 };
@@ -33,8 +34,8 @@ const std::vector<GoldenModel>& GoldenModels() {
       {"tiny-llama", "tests/golden/models/tiny-llama", 5e-5f},
       {"tiny-qwen2", "tests/golden/models/tiny-qwen2", 5e-5f},
       {"tiny-gemma3", "tests/golden/models/tiny-gemma3", 5e-5f},
-      {"smollm2-135m", "models/smollm2-135m", 2e-3f, true},
-      {"gemma3-270m", "models/gemma3-270m", 2e-3f, true},
+      {"smollm2-135m", "models/smollm2-135m", 2e-4f, true},
+      {"gemma3-270m", "models/gemma3-270m", 2e-4f, true},
   };
   return kModels;
 }
@@ -133,7 +134,7 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyTextEqualTransformers) {
     SCOPED_TRACE("prompt of " + std::to_string(golden_case["prompt"].size()) + " tokens");
     RunCase(driver, model->config, golden_case);
   }
-  std::printf("largest difference %g\n", worst_);
+  RecordProperty("largest_difference", absl::StrCat(worst_));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
