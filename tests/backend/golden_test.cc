@@ -23,7 +23,7 @@ struct GoldenModel {
   std::string name;
   std::string path;
   // Largest difference of a log-probability. Both sides work in f32 and sum in different orders. Seen:
-  // 1.4e-5 with the tiny models, 3.4e-5 with the real ones; a wrong angle or window makes 1e-2 and more.
+  // 1.4e-5 with the tiny models, 3.4e-5 with the real ones.
   float tolerance;
   bool fetched = false;  // not in the repository
 };

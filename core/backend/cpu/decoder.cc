@@ -10,8 +10,8 @@
 namespace luna::backend::cpu {
 namespace {
 
-// A step has some fifty to three hundred barriers of a microsecond or two, and of milliseconds where
-// another process wants the core; below this many products one thread ends sooner.
+// A step has eight barriers a layer, and one may take milliseconds where another process wants the core;
+// a step of fewer products than this is soon done by one thread.
 constexpr int64_t kProductsWorthSharing = 4'000'000;
 
 }  // namespace
