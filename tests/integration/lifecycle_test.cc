@@ -1,0 +1,262 @@
+// How generations end before their time, and how the server does.
+#include <future>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/test_server.h"
+
+namespace luna::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using Event = v1::GenerateEvent;
+using Status = grpc::health::v1::HealthCheckResponse;
+
+class LifecycleTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = new TestServer(OptionsFor(kSlowModel)); }
+  static void TearDownTestSuite() { delete server_; }
+  static Client& client() { return server_->client(); }
+
+  static bool Abort(const std::string& generation_id, bool keep_partial) {
+    v1::AbortRequest request;
+    request.set_generation_id(generation_id);
+    request.set_keep_partial(keep_partial);
+    v1::AbortResponse response;
+    const grpc::Status status =
+        Call(client().inference, &v1::InferenceService::Stub::Abort, request, response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.was_live();
+  }
+  static void ExpectAllBlocksBack() {
+    const v1::MemorySnapshot idle = WaitFor(client(), IsIdle);
+    uint64_t charged = 0;
+    for (const v1::SessionMemory& session : idle.sessions()) charged += session.charged_bytes();
+    EXPECT_EQ(idle.pool().charged_blocks() * idle.pool().block_bytes(), charged);
+  }
+
+  static TestServer* server_;
+};
+
+TestServer* LifecycleTest::server_;
+
+TEST_F(LifecycleTest, ACancelledStreamFreesItsBlocks) {
+  Stream stream(client(), LongRequest());
+  ASSERT_TRUE(stream.ReadUntil(Event::kDelta));
+  WaitFor(client(), [](const auto& snapshot) { return snapshot.pool().charged_blocks() > 0; });
+  stream.context.TryCancel();
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::CANCELLED);
+  ExpectAllBlocksBack();
+}
+
+TEST_F(LifecycleTest, ACancelledTurnLeavesNothingBehind) {
+  const std::string id = CreateSession(client());
+  v1::GenerateRequest request = LongRequest();
+  request.set_session_id(id);
+  request.set_expected_turn(0);
+  {
+    Stream stream(client(), request);
+    ASSERT_TRUE(stream.ReadUntil(Event::kDelta));
+    stream.context.TryCancel();
+    stream.Finish();
+  }
+  WaitFor(client(), IsIdle);
+  EXPECT_EQ(GetSession(client(), id).turn(), 0u);
+  EXPECT_EQ(GetSession(client(), id).tokens(), 0u);
+  // A retry with the same expected turn goes through.
+  request.mutable_stopping()->set_max_tokens(2);
+  v1::GenerateResponse response;
+  EXPECT_TRUE(Unary(client(), request, response).ok());
+  EXPECT_EQ(response.finished().turn(), 1u);
+}
+
+TEST_F(LifecycleTest, ACancelledUnaryCallFreesItsBlocks) {
+  grpc::ClientContext context;
+  v1::GenerateResponse response;
+  auto call = std::async(std::launch::async, [&] {
+    return client().inference->GenerateUnary(&context, LongRequest(), &response);
+  });
+  WaitFor(client(), [](const auto& snapshot) { return snapshot.load().running() > 0; });
+  context.TryCancel();
+  EXPECT_EQ(call.get().error_code(), grpc::StatusCode::CANCELLED);
+  ExpectAllBlocksBack();
+}
+
+TEST_F(LifecycleTest, ADeadlineEndsAGeneration) {
+  Stream stream(client(), LongRequest(), std::chrono::milliseconds(300));
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_LT(stream.token_ids.size(), 496u);
+  ExpectAllBlocksBack();
+}
+
+TEST_F(LifecycleTest, AbortEndsAStreamAndIsIdempotent) {
+  Stream stream(client(), LongRequest());
+  ASSERT_TRUE(stream.ReadUntil(Event::kDelta));
+  const std::string id = stream.accepted.generation_id();
+  EXPECT_TRUE(Abort(id, false));
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.finished.reason(), v1::FINISH_REASON_CANCELLED);
+  EXPECT_EQ(stream.finished.usage().completion_tokens(), stream.token_ids.size());
+  EXPECT_FALSE(Abort(id, false));
+  EXPECT_FALSE(Abort("no such id", false));
+  ExpectAllBlocksBack();
+}
+
+TEST_F(LifecycleTest, AbortDiscardsATurnOrKeepsIt) {
+  for (const bool keep : {false, true}) {
+    const std::string id = CreateSession(client());
+    v1::GenerateRequest request = LongRequest();
+    request.set_session_id(id);
+    Stream stream(client(), request);
+    ASSERT_TRUE(stream.ReadUntil(Event::kDelta));
+    EXPECT_TRUE(Abort(stream.accepted.generation_id(), keep));
+    ASSERT_TRUE(stream.Finish().ok());
+    EXPECT_EQ(stream.finished.turn(), keep ? 1u : 0u);
+    const v1::Session session = GetSession(client(), id);
+    EXPECT_EQ(session.turn(), keep ? 1u : 0u);
+    EXPECT_EQ(session.last_text(), keep ? stream.text : "");
+    EXPECT_EQ(session.tokens(), keep ? 16 + stream.token_ids.size() : 0u);
+  }
+}
+
+TEST_F(LifecycleTest, AReaderThatDoesNotReadHoldsUpNobody) {
+  Stream frozen(client(), LongRequest());
+  ASSERT_TRUE(frozen.ReadUntil(Event::kAccepted));
+  v1::GenerateResponse response;
+  v1::GenerateRequest request = LongRequest();
+  request.mutable_stopping()->set_max_tokens(8);
+  EXPECT_TRUE(Unary(client(), request, response).ok());
+  EXPECT_EQ(response.token_ids_size(), 8);
+  // Its generation ends too, unread.
+  WaitFor(client(), IsIdle);
+  ASSERT_TRUE(frozen.Finish().ok());
+  EXPECT_EQ(frozen.token_ids.size(), 496u);
+}
+
+TEST_F(LifecycleTest, OneLiveGenerationPerSession) {
+  v1::GenerateRequest request = LongRequest();
+  request.set_session_id(CreateSession(client()));
+  Stream stream(client(), request);
+  ASSERT_TRUE(stream.ReadUntil(Event::kAccepted));
+  v1::GenerateResponse response;
+  EXPECT_EQ(Unary(client(), request, response).error_code(), grpc::StatusCode::ABORTED);
+  v1::ResetSessionRequest reset;
+  reset.set_session_id(request.session_id());
+  v1::Session session;
+  EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session)
+                .error_code(),
+            grpc::StatusCode::ABORTED);
+  stream.context.TryCancel();
+}
+
+TEST_F(LifecycleTest, ALiveRequestIdIsTaken) {
+  v1::GenerateRequest request = LongRequest();
+  request.set_request_id("homework");
+  Stream stream(client(), request);
+  ASSERT_TRUE(stream.ReadUntil(Event::kAccepted));
+  v1::GenerateResponse response;
+  const grpc::Status status = Unary(client(), request, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(ViolatedField(status), "request_id");
+  stream.context.TryCancel();
+  stream.Finish();
+  WaitFor(client(), IsIdle);
+  request.mutable_stopping()->set_max_tokens(1);
+  EXPECT_TRUE(Unary(client(), request, response).ok());
+}
+
+TEST_F(LifecycleTest, ClosingASessionEndsItsGeneration) {
+  v1::GenerateRequest request = LongRequest();
+  request.set_session_id(CreateSession(client()));
+  Stream stream(client(), request);
+  ASSERT_TRUE(stream.ReadUntil(Event::kDelta));
+  v1::CloseSessionRequest close;
+  close.set_session_id(request.session_id());
+  v1::CloseSessionResponse closed;
+  EXPECT_TRUE(
+      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.finished.reason(), v1::FINISH_REASON_CANCELLED);
+  ExpectAllBlocksBack();
+}
+
+TEST(ShutdownTest, ADrainLetsLiveOnesFinishAndRefusesNewOnes) {
+  TestServer server(OptionsFor(kSlowModel));
+  Client& client = server.client();
+  EXPECT_EQ(Health(client), Status::SERVING);
+  v1::GenerateRequest request = LongRequest();
+  request.mutable_stopping()->set_max_tokens(100);
+  Stream live(client, request);
+  ASSERT_TRUE(live.ReadUntil(Event::kDelta));
+
+  v1::DrainResponse drained;
+  ASSERT_TRUE(
+      Call(client.admin, &v1::AdminService::Stub::Drain, v1::DrainRequest(), drained).ok());
+  EXPECT_EQ(drained.live_generations(), 1u);
+  EXPECT_EQ(Health(client), Status::NOT_SERVING);
+  EXPECT_EQ(Health(client, "luna.v1.InferenceService"), Status::NOT_SERVING);
+  v1::GenerateResponse response;
+  EXPECT_EQ(Unary(client, request, response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::Session session;
+  EXPECT_EQ(Call(client.sessions, &v1::SessionService::Stub::CreateSession,
+                 v1::CreateSessionRequest(), session)
+                .error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+
+  ASSERT_TRUE(live.Finish().ok());
+  EXPECT_EQ(live.finished.reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(live.token_ids.size(), 100u);
+  EXPECT_TRUE(server.rpc().WaitUntilDrained(absl::InfiniteFuture()));
+}
+
+TEST(ShutdownTest, WhatStillRunsWhenItStopsEndsWithAnError) {
+  auto server = std::make_unique<TestServer>(OptionsFor(kSlowModel));
+  Client client(server->AddressAt("127.0.0.1"));
+  Stream live(client, LongRequest());
+  ASSERT_TRUE(live.ReadUntil(Event::kDelta));
+  grpc::ClientContext context;
+  auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
+  v1::MemorySnapshot snapshot;
+  ASSERT_TRUE(watch->Read(&snapshot));
+  server.reset();
+  EXPECT_TRUE(live.Finish().ok());
+  ASSERT_TRUE(live.error.has_value());
+  EXPECT_EQ(live.error->code(), grpc::StatusCode::UNAVAILABLE);
+  while (watch->Read(&snapshot)) {
+  }
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(ShutdownTest, WhileTheModelLoadsCallsAreUnavailable) {
+  const std::unique_ptr<TestServer> server = TestServer::Loading();
+  Client& client = server->client();
+  EXPECT_EQ(Health(client), Status::NOT_SERVING);
+  EXPECT_EQ(Health(client, "luna.v1.SessionService"), Status::NOT_SERVING);
+  v1::GenerateResponse response;
+  grpc::Status status = Unary(client, TextRequest("a", 1), response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("loading"));
+  Stream stream(client, TextRequest("a", 1));
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::GetModelResponse model;
+  EXPECT_EQ(Call(client.inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(),
+                 model)
+                .error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  grpc::ClientContext context;
+  auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(ShutdownTest, ABusyPortIsAnErrorThatNamesIt) {
+  const std::unique_ptr<TestServer> server = TestServer::Loading();
+  const std::string address = server->AddressAt("127.0.0.1");
+  const auto second = rpc::RpcServer::Start(address);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(address));
+}
+
+}  // namespace
+}  // namespace luna::integration

@@ -1,0 +1,259 @@
+// Sessions: what callers set and see of them, and what others see.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/listen_address.h"
+#include "tests/integration/test_server.h"
+
+namespace luna::integration {
+namespace {
+
+class SessionsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = new TestServer(OptionsFor(kStoryModel)); }
+  static void TearDownTestSuite() { delete server_; }
+  static Client& client() { return server_->client(); }
+
+  static v1::GenerateResponse Speak(const std::string& id, const std::string& text, int max_tokens) {
+    v1::GenerateRequest request = TextRequest(text, max_tokens);
+    request.set_session_id(id);
+    request.mutable_sampling()->set_temperature(0);
+    request.mutable_stopping()->set_ignore_eos(true);
+    v1::GenerateResponse response;
+    const grpc::Status status = Unary(client(), request, response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+  static v1::Session Reset(const std::string& id, uint32_t to_turn) {
+    v1::ResetSessionRequest request;
+    request.set_session_id(id);
+    request.set_to_turn(to_turn);
+    v1::Session session;
+    EXPECT_TRUE(
+        Call(client().sessions, &v1::SessionService::Stub::ResetSession, request, session).ok());
+    return session;
+  }
+  static bool Lists(Client& who, const std::string& id) {
+    v1::ListSessionsResponse response;
+    EXPECT_TRUE(Call(who.sessions, &v1::SessionService::Stub::ListSessions,
+                     v1::ListSessionsRequest(), response)
+                    .ok());
+    for (const v1::Session& session : response.sessions()) {
+      if (session.id() == id) return true;
+    }
+    return false;
+  }
+
+  static TestServer* server_;
+};
+
+TestServer* SessionsTest::server_;
+
+TEST_F(SessionsTest, ASessionIsCreatedShownUpdatedAndClosed) {
+  v1::CreateSessionRequest create;
+  create.set_label("학생 1");
+  create.mutable_default_sampling()->set_temperature(0);
+  create.mutable_default_sampling()->set_top_k(0);
+  create.set_context_policy(v1::CONTEXT_POLICY_DROP_OLDEST);
+  const std::string id = CreateSession(client(), create);
+  EXPECT_EQ(id.size(), 32u);
+  v1::Session session = GetSession(client(), id);
+  EXPECT_EQ(session.label(), "학생 1");
+  EXPECT_TRUE(session.default_sampling().has_temperature());
+  EXPECT_TRUE(session.default_sampling().has_top_k());
+  EXPECT_FALSE(session.default_sampling().has_top_p());
+  EXPECT_EQ(session.context_policy(), v1::CONTEXT_POLICY_DROP_OLDEST);
+  EXPECT_EQ(session.context_left(), 512u);
+  EXPECT_EQ(session.state(), v1::SESSION_STATE_IDLE);
+  EXPECT_GT(session.quota_bytes(), 0u);
+  EXPECT_GT(session.created().seconds(), 0);
+  EXPECT_TRUE(Lists(client(), id));
+
+  v1::UpdateSessionRequest update;
+  update.set_session_id(id);
+  update.set_label("학생 2");
+  update.mutable_default_sampling()->set_seed(5);
+  ASSERT_TRUE(
+      Call(client().sessions, &v1::SessionService::Stub::UpdateSession, update, session).ok());
+  EXPECT_EQ(session.label(), "학생 2");
+  EXPECT_FALSE(session.default_sampling().has_temperature());
+  EXPECT_EQ(session.default_sampling().seed(), 5u);
+  EXPECT_EQ(session.context_policy(), v1::CONTEXT_POLICY_DROP_OLDEST);
+
+  v1::CloseSessionRequest close;
+  close.set_session_id(id);
+  v1::CloseSessionResponse closed;
+  EXPECT_TRUE(
+      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+  EXPECT_FALSE(Lists(client(), id));
+  EXPECT_EQ(
+      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).error_code(),
+      grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(SessionsTest, ASecondTurnComputesOnlyWhatIsNew) {
+  const std::string id = CreateSession(client());
+  const v1::GenerateResponse first = Speak(id, "Once upon a time", 40);
+  const v1::GenerateResponse second = Speak(id, " The end", 10);
+  const uint32_t before = first.finished().usage().prompt_tokens() + 40;
+  EXPECT_EQ(second.finished().usage().prompt_tokens(),
+            before + Tokenize(client(), " The end").size());
+  EXPECT_EQ(second.finished().usage().cached_tokens(), before - 1);
+  EXPECT_EQ(second.finished().turn(), 2u);
+  const v1::Session session = GetSession(client(), id);
+  EXPECT_EQ(session.turn(), 2u);
+  EXPECT_EQ(session.tokens(), second.finished().usage().prompt_tokens() + 10);
+  EXPECT_EQ(session.last_text(), second.text());
+
+  // The same tokens in one go give the same words.
+  v1::GenerateRequest whole;
+  whole.mutable_sampling()->set_temperature(0);
+  whole.mutable_stopping()->set_ignore_eos(true);
+  whole.mutable_stopping()->set_max_tokens(10);
+  for (const uint32_t token : Tokenize(client(), "Once upon a time")) {
+    whole.mutable_token_ids()->add_ids(token);
+  }
+  for (const uint32_t token : first.token_ids()) whole.mutable_token_ids()->add_ids(token);
+  for (const uint32_t token : Tokenize(client(), " The end")) {
+    whole.mutable_token_ids()->add_ids(token);
+  }
+  v1::GenerateResponse cold;
+  ASSERT_TRUE(Unary(client(), whole, cold).ok());
+  EXPECT_EQ(cold.text(), second.text());
+}
+
+TEST_F(SessionsTest, AResetGoesBackToATurn) {
+  const std::string id = CreateSession(client());
+  Speak(id, "Once upon a time", 20);
+  const uint32_t tokens = GetSession(client(), id).tokens();
+  const v1::GenerateResponse second = Speak(id, " and then", 20);
+  v1::Session session = Reset(id, 1);
+  EXPECT_EQ(session.turn(), 1u);
+  EXPECT_EQ(session.tokens(), tokens);
+  EXPECT_EQ(Speak(id, " and then", 20).text(), second.text());
+  session = Reset(id, 0);
+  EXPECT_EQ(session.turn(), 0u);
+  EXPECT_EQ(session.tokens(), 0u);
+  EXPECT_EQ(session.id(), id);
+}
+
+TEST_F(SessionsTest, DefaultsHoldUnlessARequestSaysOtherwise) {
+  v1::CreateSessionRequest create;
+  create.mutable_default_sampling()->set_temperature(0.5f);
+  create.mutable_default_sampling()->set_seed(42);
+  v1::GenerateRequest request = TextRequest("Once", 1);
+  request.set_session_id(CreateSession(client(), create));
+  request.mutable_sampling()->set_temperature(0.25f);
+  Stream stream(client(), request);
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.accepted.seed(), 42u);
+  EXPECT_EQ(stream.accepted.sampling().temperature(), 0.25f);
+}
+
+TEST_F(SessionsTest, TheOldestTurnsLeaveWhereTheSessionSaysSo) {
+  v1::CreateSessionRequest create;
+  create.set_context_policy(v1::CONTEXT_POLICY_DROP_OLDEST);
+  const std::string id = CreateSession(client(), create);
+  for (int i = 0; i < 8; ++i) Speak(id, "Once upon a time", 100);
+  const v1::Session session = GetSession(client(), id);
+  EXPECT_EQ(session.turn(), 8u);
+  EXPECT_GT(session.dropped_turns(), 0u);
+  EXPECT_LE(session.tokens(), 512u);
+}
+
+// A peer that is not 127.0.0.1: this machine under its own address.
+class RemoteTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::vector<std::string> hosts = server::ReachableHosts();
+    if (hosts.empty()) GTEST_SKIP() << "this machine has no address but loopback";
+    server::Options options = OptionsFor(kTinyModel);
+    options.listen.host = "0.0.0.0";
+    options.allow_remote = true;
+    server_ = std::make_unique<TestServer>(options);
+    remote_ = std::make_unique<Client>(server_->AddressAt(hosts.front()));
+    if (!remote_->channel->WaitForConnected(std::chrono::system_clock::now() +
+                                            std::chrono::seconds(10))) {
+      GTEST_SKIP() << "this machine cannot reach itself at " << hosts.front();
+    }
+  }
+
+  std::unique_ptr<TestServer> server_;
+  std::unique_ptr<Client> remote_;
+};
+
+TEST_F(RemoteTest, ACallerListsItsOwnSessionsAndSeesHandlesOfOthers) {
+  v1::CreateSessionRequest create;
+  create.set_label("mine");
+  const std::string mine = CreateSession(server_->client(), create);
+  create.set_label("theirs");
+  const std::string theirs = CreateSession(*remote_, create);
+  v1::ListSessionsResponse list;
+  ASSERT_TRUE(Call(remote_->sessions, &v1::SessionService::Stub::ListSessions,
+                   v1::ListSessionsRequest(), list)
+                  .ok());
+  ASSERT_EQ(list.sessions_size(), 1);
+  EXPECT_EQ(list.sessions(0).id(), theirs);
+
+  std::string handle;
+  WaitFor(*remote_, [&](const v1::MemorySnapshot& snapshot) {
+    for (const v1::SessionMemory& session : snapshot.sessions()) {
+      EXPECT_EQ(session.own(), session.label() == "theirs");
+      if (session.own()) {
+        EXPECT_EQ(session.session_id(), theirs);
+      } else {
+        handle = session.session_id();
+      }
+    }
+    EXPECT_EQ(snapshot.ShortDebugString().find(mine), std::string::npos);
+    return snapshot.sessions_size() == 2;
+  });
+  EXPECT_THAT(handle, ::testing::MatchesRegex("s[0-9]+"));
+
+  // A handle shows memory and nothing else; whoever has the id may use the session.
+  v1::GetSessionMemoryRequest request;
+  request.set_session_id(handle);
+  v1::SessionMemory memory;
+  ASSERT_TRUE(
+      Call(remote_->monitor, &v1::MonitorService::Stub::GetSessionMemory, request, memory).ok());
+  EXPECT_EQ(memory.label(), "mine");
+  v1::GetSessionRequest get;
+  get.set_session_id(handle);
+  v1::Session session;
+  EXPECT_EQ(Call(remote_->sessions, &v1::SessionService::Stub::GetSession, get, session)
+                .error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(GetSession(*remote_, mine).label(), "mine");
+}
+
+TEST_F(RemoteTest, AdminAnswersOnLoopbackOnly) {
+  v1::DrainResponse drained;
+  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::Drain, v1::DrainRequest(), drained)
+                .error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  v1::CheckInvariantsResponse invariants;
+  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::CheckInvariants,
+                 v1::CheckInvariantsRequest(), invariants)
+                .error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  v1::SetQuotaResponse quota;
+  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::SetQuota, v1::SetQuotaRequest(), quota)
+                .error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Health(*remote_), grpc::health::v1::HealthCheckResponse::SERVING);
+}
+
+TEST_F(RemoteTest, RequestIdsAreACallersOwn) {
+  v1::GenerateRequest request = TextRequest("a", 90);
+  request.set_request_id("1");
+  Stream here(server_->client(), request);
+  Stream there(*remote_, request);
+  EXPECT_TRUE(here.Finish().ok());
+  EXPECT_TRUE(there.Finish().ok());
+}
+
+}  // namespace
+}  // namespace luna::integration
