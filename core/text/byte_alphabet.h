@@ -1,5 +1,6 @@
 // GPT-2's spelling of bytes as printable characters: the printable bytes of Latin-1 stand for
-// themselves, the other 68 for U+0100 and up in order. Vocabularies of byte-level BPE are written so.
+// themselves, the other 68 for U+0100 and up in order. Vocabularies of byte-level BPE are written
+// so.
 #ifndef LUNA_CORE_TEXT_BYTE_ALPHABET_H_
 #define LUNA_CORE_TEXT_BYTE_ALPHABET_H_
 

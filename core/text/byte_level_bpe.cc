@@ -72,9 +72,9 @@ absl::Status ByteLevelBpe::IndexMerges() {
                          : right_id == ids.end() ? std::string_view(right)
                                                  : std::string_view(joined);
     if (left_id == ids.end() || right_id == ids.end() || joined_id == ids.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("merge ", rank, " (\"", left, "\" + \"", right, "\"): token \"",
-                       AbslView(missing), "\" is not in the vocabulary"));
+      return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " (\"", left, "\" + \"", right,
+                                                     "\"): token \"", AbslView(missing),
+                                                     "\" is not in the vocabulary"));
     }
     if (!ComesFromText(data_.types[joined_id->second])) continue;
     merges_.Add(left_id->second, right_id->second, {static_cast<int32_t>(rank), joined_id->second});
@@ -118,8 +118,8 @@ void ByteLevelBpe::EncodePiece(std::string_view piece, BpeMerger& merger,
   for (const char c : piece) {
     TokenId id = byte_tokens_[static_cast<uint8_t>(c)];
     // Some vocabularies lack bytes that their training text had none of (SmolLM2: some control
-    // characters). The reference leaves them out too. A file's "unknown" token that is a control token
-    // is no way out: text never becomes one.
+    // characters). The reference leaves them out too. A file's "unknown" token that is a control
+    // token is no way out: text never becomes one.
     if (id < 0 && data_.unknown.has_value() && data_.types[*data_.unknown] == TokenType::kUnknown) {
       id = *data_.unknown;
     }

@@ -1,5 +1,5 @@
-// Byte-level BPE, as GPT-2 introduced it: a pattern cuts the text into pieces, and the bytes of each
-// piece are merged by rank.
+// Byte-level BPE, as GPT-2 introduced it: a pattern cuts the text into pieces, and the bytes of
+// each piece are merged by rank.
 #ifndef LUNA_CORE_TEXT_BYTE_LEVEL_BPE_H_
 #define LUNA_CORE_TEXT_BYTE_LEVEL_BPE_H_
 
@@ -19,8 +19,8 @@ namespace luna::text {
 // Const after construction and thread-safe.
 class ByteLevelBpe final : public SegmentingTokenizer {
  public:
-  // `data` has passed Tokenizer::Create's checks. INVALID_ARGUMENT for a merge of or into a token that
-  // is not there; UNIMPLEMENTED for an unknown pre-tokenizer.
+  // `data` has passed Tokenizer::Create's checks. INVALID_ARGUMENT for a merge of or into a token
+  // that is not there; UNIMPLEMENTED for an unknown pre-tokenizer.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(TokenizerData data);
 
  private:

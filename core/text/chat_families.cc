@@ -33,9 +33,12 @@ std::string_view Trim(std::string_view text) {
 
 std::string_view RoleName(Role role) {
   switch (role) {
-    case Role::kSystem: return "system";
-    case Role::kUser: return "user";
-    case Role::kAssistant: return "assistant";
+    case Role::kSystem:
+      return "system";
+    case Role::kUser:
+      return "user";
+    case Role::kAssistant:
+      return "assistant";
   }
   return {};
 }
@@ -91,9 +94,7 @@ class Family : public ChatTemplate {
  protected:
   virtual bool must_alternate() const { return false; }
   // A system message as a turn of its own; false if the family has none.
-  virtual bool AddSystem(std::string_view /*content*/, TurnBuilder& /*out*/) const {
-    return false;
-  }
+  virtual bool AddSystem(std::string_view /*content*/, TurnBuilder& /*out*/) const { return false; }
   virtual void AddOpening(bool has_system, TurnBuilder& out) const = 0;
   virtual void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const = 0;
 
@@ -106,8 +107,8 @@ class Family : public ChatTemplate {
   // `end`: the control token that ends an answer; `after`: the text that follows it.
   absl::Status SetMarkers(TokenId end, std::string_view after) {
     markers_.end = {end};
-    LUNA_ASSIGN_OR_RETURN(markers_.after_end, facts_.tokenizer->Encode(
-                                                  after, {.before = TextBefore::kAddedToken}));
+    LUNA_ASSIGN_OR_RETURN(markers_.after_end,
+                          facts_.tokenizer->Encode(after, {.before = TextBefore::kAddedToken}));
     return absl::OkStatus();
   }
 
@@ -181,7 +182,9 @@ class Llama3 final : public Family {
  public:
   Llama3(ChatFacts facts, TokenId start, TokenId end, TokenId eot)
       : Family(ChatFamily::kLlama3, std::move(facts)),
-        start_header_(start), end_header_(end), end_of_turn_(eot) {}
+        start_header_(start),
+        end_header_(end),
+        end_of_turn_(eot) {}
   absl::Status Init() { return SetMarkers(end_of_turn_, ""); }
 
  private:
@@ -220,8 +223,8 @@ class Llama3 final : public Family {
   const TokenId end_of_turn_;
 };
 
-// <start_of_turn>ROLE\nCONTENT<end_of_turn>\n, with "model" for the assistant; a system message is the
-// beginning of the first user turn.
+// <start_of_turn>ROLE\nCONTENT<end_of_turn>\n, with "model" for the assistant; a system message is
+// the beginning of the first user turn.
 class Gemma final : public Family {
  public:
   Gemma(ChatFacts facts, TokenId start, TokenId end)

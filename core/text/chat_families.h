@@ -16,7 +16,7 @@ struct ChatFacts {
   // Llama 3.1: what every system message begins with, the default one (which is nothing else) too.
   std::string system_preamble;
   std::string system_separator;  // Gemma: between the system message and the user's
-  bool trims = false;  // the template strips white space around contents
+  bool trims = false;            // the template strips white space around contents
 };
 
 // UNIMPLEMENTED if the vocabulary has no control token for one of the family's markers.

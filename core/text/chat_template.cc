@@ -92,8 +92,8 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Create(const Tokeniz
   ChatFacts facts;
   facts.tokenizer = tokenizer;
   facts.trims = Trims(parts);
-  // ChatML's first token is also BOS in some files; a template that opens every message by it does not
-  // write it once more.
+  // ChatML's first token is also BOS in some files; a template that opens every message by it does
+  // not write it once more.
   if (data.bos.has_value() && data.tokens[*data.bos] != "<|im_start|>" && WritesBos(parts, data)) {
     facts.bos = data.bos;
   }
@@ -114,9 +114,11 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Create(const Tokeniz
     facts.system_separator = SystemSeparator(parts);
     return MakeGemma(std::move(facts));
   }
-  if (Contains(source, "[INST]") && Contains(source, "<<SYS>>")) return MakeLlama2(std::move(facts));
+  if (Contains(source, "[INST]") && Contains(source, "<<SYS>>"))
+    return MakeLlama2(std::move(facts));
   return absl::UnimplementedError(
-      "the chat template is of an unknown family; supported are ChatML (<|im_start|>), Llama 2 ([INST] "
+      "the chat template is of an unknown family; supported are ChatML (<|im_start|>), Llama 2 "
+      "([INST] "
       "with <<SYS>>), Llama 3 (<|start_header_id|>) and Gemma (<start_of_turn>)");
 }
 

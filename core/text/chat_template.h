@@ -1,7 +1,7 @@
-// The tokens that open and close a turn, for the families we know. Never a Jinja engine: the family is
-// recognised by the control-token markers in the file's template, its default system prompt is taken
-// from the template's text, and user text is encoded as plain text, so that it can never become a
-// control token.
+// The tokens that open and close a turn, for the families we know. Never a Jinja engine: the family
+// is recognised by the control-token markers in the file's template, its default system prompt is
+// taken from the template's text, and user text is encoded as plain text, so that it can never
+// become a control token.
 #ifndef LUNA_CORE_TEXT_CHAT_TEMPLATE_H_
 #define LUNA_CORE_TEXT_CHAT_TEMPLATE_H_
 
@@ -44,8 +44,8 @@ struct TurnMarkers {
 // Const after construction and thread-safe. Borrows the tokenizer.
 class ChatTemplate {
  public:
-  // Null if `tokenizer`'s data has no template. UNIMPLEMENTED for a template of an unknown family: the
-  // caller decides whether the model is then served as plain text.
+  // Null if `tokenizer`'s data has no template. UNIMPLEMENTED for a template of an unknown family:
+  // the caller decides whether the model is then served as plain text.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Create(const Tokenizer* tokenizer);
   virtual ~ChatTemplate() = default;
 
@@ -58,10 +58,10 @@ class ChatTemplate {
   // Equal to transformers' apply_chat_template(add_generation_prompt=True) for opening + body.
   virtual absl::StatusOr<RenderedTurn> RenderTurn(std::span<const ChatMessage> messages) const = 0;
 
-  // The opening of a conversation whose system prompt is `system` instead of the default one: what stands
-  // in front of the first turn's body when its messages have no system message.
-  // FAILED_PRECONDITION for a family that writes the system prompt into the first user turn (Llama 2,
-  // Gemma): there it can only come with that turn's messages.
+  // The opening of a conversation whose system prompt is `system` instead of the default one: what
+  // stands in front of the first turn's body when its messages have no system message.
+  // FAILED_PRECONDITION for a family that writes the system prompt into the first user turn (Llama
+  // 2, Gemma): there it can only come with that turn's messages.
   virtual absl::StatusOr<std::vector<TokenId>> RenderOpening(std::string_view system) const = 0;
 
   virtual const TurnMarkers& markers() const = 0;

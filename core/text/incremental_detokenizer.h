@@ -10,9 +10,9 @@
 
 namespace luna::text {
 
-// Owned by one sequence; engine thread only. A Hangul syllable or an emoji split over several tokens
-// comes out once, whole; bytes that can no longer become a character come out as U+FFFD, one for each
-// maximal malformed part (Unicode, chapter 3.9, "substitution of maximal subparts").
+// Owned by one sequence; engine thread only. A Hangul syllable or an emoji split over several
+// tokens comes out once, whole; bytes that can no longer become a character come out as U+FFFD, one
+// for each maximal malformed part (Unicode, chapter 3.9, "substitution of maximal subparts").
 class IncrementalDetokenizer {
  public:
   explicit IncrementalDetokenizer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}

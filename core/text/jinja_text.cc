@@ -34,7 +34,8 @@ std::string ReadLiteral(std::string_view source, size_t& offset) {
 
 void AddLiteral(std::string value, std::vector<JinjaPart>& parts) {
   const size_t count = parts.size();
-  if (count >= 2 && parts[count - 1].kind == Kind::kCode && parts[count - 2].kind == Kind::kLiteral) {
+  if (count >= 2 && parts[count - 1].kind == Kind::kCode &&
+      parts[count - 2].kind == Kind::kLiteral) {
     const std::string_view between = Strip(parts.back().value);
     if (between == "+" || between == "~") {
       parts.pop_back();

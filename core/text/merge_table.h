@@ -36,9 +36,9 @@ class MergeTable {
   absl::flat_hash_map<uint64_t, Merge> merges_;
 };
 
-// Merges symbols until no pair is in the table. Keeps its buffers between calls: one for each thread.
-// Short runs are searched from end to end at each merge, which is fastest for words; long ones go
-// through a heap, so that n symbols never cost more than n log n.
+// Merges symbols until no pair is in the table. Keeps its buffers between calls: one for each
+// thread. Short runs are searched from end to end at each merge, which is fastest for words; long
+// ones go through a heap, so that n symbols never cost more than n log n.
 class BpeMerger {
  public:
   explicit BpeMerger(const MergeTable* table) : table_(table) {}

@@ -17,8 +17,8 @@ int CombiningClass(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// Sorts each run of combining marks by class. utf8proc's own reordering swaps neighbours, which takes
-// minutes for a hostile run of a hundred thousand marks.
+// Sorts each run of combining marks by class. utf8proc's own reordering swaps neighbours, which
+// takes minutes for a hostile run of a hundred thousand marks.
 void OrderCombiningMarks(std::vector<utf8proc_int32_t>& code_points) {
   for (auto it = code_points.begin(); it != code_points.end();) {
     if (CombiningClass(*it) == 0) {

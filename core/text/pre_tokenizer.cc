@@ -20,8 +20,8 @@ constexpr std::string_view kLlama3Pattern =
 constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// SmolLM first isolates every numeral and then applies GPT-2's pattern to what lies between, so that a
-// numeral is also an end of text to the look-ahead: all spaces in front of it stay together.
+// SmolLM first isolates every numeral and then applies GPT-2's pattern to what lies between, so
+// that a numeral is also an end of text to the look-ahead: all spaces in front of it stay together.
 constexpr std::string_view kSmolLmPattern =
     R"(\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+)";
 
@@ -30,8 +30,8 @@ struct NamedPattern {
   std::string_view pattern;
 };
 constexpr NamedPattern kPatterns[] = {
-    {"gpt-2", kGpt2Pattern},       {"smollm", kSmolLmPattern}, {"llama-bpe", kLlama3Pattern},
-    {"llama3", kLlama3Pattern},    {"llama-v3", kLlama3Pattern}, {"qwen2", kQwen2Pattern},
+    {"gpt-2", kGpt2Pattern},    {"smollm", kSmolLmPattern},   {"llama-bpe", kLlama3Pattern},
+    {"llama3", kLlama3Pattern}, {"llama-v3", kLlama3Pattern}, {"qwen2", kQwen2Pattern},
 };
 
 // \s as the reference's engines have it: Unicode's White_Space. PCRE2's own adds U+180E.
@@ -62,7 +62,8 @@ class PcrePreTokenizer final : public PreTokenizer {
   explicit PcrePreTokenizer(std::unique_ptr<pcre2_code, FreeCode> code) : code_(std::move(code)) {}
 
   absl::Status Split(std::string_view text, std::vector<size_t>& ends) const override {
-    const std::unique_ptr<pcre2_match_data, FreeMatchData> match(pcre2_match_data_create(1, nullptr));
+    const std::unique_ptr<pcre2_match_data, FreeMatchData> match(
+        pcre2_match_data_create(1, nullptr));
     if (match == nullptr) return absl::ResourceExhaustedError("no memory for the pattern engine");
     ends.clear();
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -72,8 +73,8 @@ class PcrePreTokenizer final : public PreTokenizer {
                                  match.get(), nullptr);
       if (rc == PCRE2_ERROR_NOMATCH) break;
       if (rc < 0) {
-        return absl::InternalError(absl::StrCat("splitting the text failed at byte ", offset, " of ",
-                                                text.size(), ": ", ErrorText(rc)));
+        return absl::InternalError(absl::StrCat("splitting the text failed at byte ", offset,
+                                                " of ", text.size(), ": ", ErrorText(rc)));
       }
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
       if (range[0] > offset) ends.push_back(range[0]);

@@ -10,8 +10,8 @@ namespace luna::text {
 absl::StatusOr<std::vector<TokenId>> SegmentingTokenizer::Encode(
     std::string_view text, const EncodeOptions& options) const {
   if (text.size() > kMaxTextBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the text has ", text.size(),
-                                                   " bytes; the limit is ", kMaxTextBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text has ", text.size(), " bytes; the limit is ", kMaxTextBytes));
   }
   LUNA_RETURN_IF_ERROR(CheckUtf8(text));
   std::vector<TokenId> ids;
@@ -23,8 +23,7 @@ absl::StatusOr<std::vector<TokenId>> SegmentingTokenizer::Encode(
         added.empty() ? TokenTrie::Match{text.size(), 0, -1} : added.FindNext(text, offset);
     if (match.offset > offset) {
       const TextBefore before = offset == 0 ? options.before : TextBefore::kAddedToken;
-      LUNA_RETURN_IF_ERROR(
-          EncodeSegment(text.substr(offset, match.offset - offset), before, ids));
+      LUNA_RETURN_IF_ERROR(EncodeSegment(text.substr(offset, match.offset - offset), before, ids));
     }
     if (match.size > 0) ids.push_back(match.id);
     offset = match.offset + match.size;

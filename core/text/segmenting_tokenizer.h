@@ -33,10 +33,10 @@ class SegmentingTokenizer : public Tokenizer {
   void AppendTokenBytes(std::string_view bytes);
 
  private:
-  TokenTrie plain_;          // user-defined tokens
-  TokenTrie with_specials_;  // those and control tokens
-  std::string bytes_;        // of all tokens, one after the other
-  std::vector<size_t> ends_; // [vocab_size] where each token's bytes end
+  TokenTrie plain_;           // user-defined tokens
+  TokenTrie with_specials_;   // those and control tokens
+  std::string bytes_;         // of all tokens, one after the other
+  std::vector<size_t> ends_;  // [vocab_size] where each token's bytes end
 };
 
 // A token spelled by more bytes than this is refused: it cannot be text, and costs its square.

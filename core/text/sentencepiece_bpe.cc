@@ -141,8 +141,7 @@ absl::Status SentencePieceBpe::IndexMerges(const IdsBySpelling& pieces) {
                                                      "\"): token \"", *part,
                                                      "\" is not in the vocabulary"));
     }
-    merges_.Add(pieces.at(left), pieces.at(right),
-                {static_cast<int32_t>(rank), pieces.at(joined)});
+    merges_.Add(pieces.at(left), pieces.at(right), {static_cast<int32_t>(rank), pieces.at(joined)});
     NoteInnerWordStarts(joined);
   }
   return absl::OkStatus();
@@ -196,7 +195,8 @@ std::string SentencePieceBpe::Escape(std::string_view segment, TextBefore before
   if (escaped.empty() || !data_.add_space_prefix || before == TextBefore::kText) return escaped;
   const bool has_space = std::string_view(escaped).starts_with(kSpace);
   switch (data_.space_prefix_rule) {
-    case SpacePrefixRule::kEverySegment: break;
+    case SpacePrefixRule::kEverySegment:
+      break;
     case SpacePrefixRule::kMetaspaceFirst:
       if (has_space || before != TextBefore::kNothing) return escaped;
       break;

@@ -17,10 +17,10 @@
 
 namespace luna::text {
 
-// Const after construction and thread-safe. With merges in the data (a tokenizer.json) these are the
-// rule, and added tokens are matched in the text as it is written, as in Hugging Face's tokenizers.
-// Without (GGUF) neighbours merge whenever their joined text is a token, the highest score first, and
-// user-defined tokens are matched after spaces became U+2581, as in SentencePiece.
+// Const after construction and thread-safe. With merges in the data (a tokenizer.json) these are
+// the rule, and added tokens are matched in the text as it is written, as in Hugging Face's
+// tokenizers. Without (GGUF) neighbours merge whenever their joined text is a token, the highest
+// score first, and user-defined tokens are matched after spaces became U+2581, as in SentencePiece.
 class SentencePieceBpe final : public SegmentingTokenizer {
  public:
   // `data` has passed Tokenizer::Create's checks. INVALID_ARGUMENT names the merge or byte that the
@@ -52,8 +52,9 @@ class SentencePieceBpe final : public SegmentingTokenizer {
   std::vector<std::string> extra_characters_;
   std::array<TokenId, 256> byte_tokens_;  // -1: none
   TokenTrie escaped_user_defined_;        // without merges in the data
-  // Characters behind which a word may begin in the middle of a token. Behind all others a text can be
-  // cut before a space, so that words are merged one by one. (Gemma has one such token, ">\u2581</".)
+  // Characters behind which a word may begin in the middle of a token. Behind all others a text can
+  // be cut before a space, so that words are merged one by one. (Gemma has one such token,
+  // ">\u2581</".)
   absl::flat_hash_set<char32_t> joined_to_next_word_;
 };
 

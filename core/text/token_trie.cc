@@ -7,9 +7,9 @@ void TokenTrie::Add(std::string_view spelling, TokenId id) {
   for (size_t i = 0; i < spelling.size(); ++i) {
     const auto byte = static_cast<uint8_t>(spelling[i]);
     const auto created = static_cast<int32_t>(ids_.size());
-    int32_t& next = i == 0 ? first_[byte]
-                           : edges_.emplace(static_cast<uint64_t>(node) << 8 | byte, kNone)
-                                 .first->second;
+    int32_t& next =
+        i == 0 ? first_[byte]
+               : edges_.emplace(static_cast<uint64_t>(node) << 8 | byte, kNone).first->second;
     if (next == kNone) {
       next = created;
       ids_.push_back(kNone);

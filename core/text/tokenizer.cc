@@ -16,20 +16,20 @@ namespace {
 // Control tokens that end an answer in the families we serve. A file names one of them; models also
 // use the others, and each must end the answer.
 constexpr std::string_view kEndSpellings[] = {
-    "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<|eom_id|>",
-    "<end_of_turn>", "<eos>", "</s>",
+    "<|im_end|>", "<|eot_id|>",    "<|end_of_text|>", "<|endoftext|>",
+    "<|eom_id|>", "<end_of_turn>", "<eos>",           "</s>",
 };
 
 // What opens and closes turns. Some files call these user-defined, which a user's text could spell.
 constexpr std::string_view kTurnMarkers[] = {
-    "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-    "<start_of_turn>", "<end_of_turn>",
+    "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
+    "<|eot_id|>",   "<start_of_turn>", "<end_of_turn>",
 };
 
 absl::Status CheckId(std::string_view name, TokenId id, size_t vocab_size) {
   if (id >= 0 && static_cast<size_t>(id) < vocab_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the tokenizer's ", AbslView(name), " token is ", id,
-                                                 "; the vocabulary has ", vocab_size));
+  return absl::InvalidArgumentError(absl::StrCat("the tokenizer's ", AbslView(name), " token is ",
+                                                 id, "; the vocabulary has ", vocab_size));
 }
 
 absl::Status CheckTokens(const TokenizerData& data) {
@@ -50,8 +50,8 @@ absl::Status CheckTokens(const TokenizerData& data) {
                                                      " bytes; the limit is ", kMaxTokenBytes));
     }
     if (ValidUtf8Prefix(token) != token.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("the spelling of token ", id,
-                                                     " is not valid UTF-8"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the spelling of token ", id, " is not valid UTF-8"));
     }
   }
   return absl::OkStatus();
@@ -65,7 +65,8 @@ absl::Status CheckScores(const TokenizerData& data) {
   }
   for (size_t id = 0; id < data.scores.size(); ++id) {
     if (std::isnan(data.scores[id])) {
-      return absl::InvalidArgumentError(absl::StrCat("the score of token ", id, " is not a number"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the score of token ", id, " is not a number"));
     }
   }
   return absl::OkStatus();
@@ -114,7 +115,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerData data)
   LUNA_RETURN_IF_ERROR(Check(data));
   MakeTurnMarkersControl(data);
   AddKnownEndTokens(data);
-  if (data.kind == TokenizerKind::kSentencePieceBpe) return SentencePieceBpe::Create(std::move(data));
+  if (data.kind == TokenizerKind::kSentencePieceBpe)
+    return SentencePieceBpe::Create(std::move(data));
   return ByteLevelBpe::Create(std::move(data));
 }
 

@@ -1,10 +1,9 @@
 #include "core/text/tokenizer_json.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -93,10 +92,12 @@ absl::Status Parser::ReadModel(const json& model) {
   }
   data_.ignore_merges = BoolOr(model, "ignore_merges", false);
   const json* vocab = Find(model, "vocab");
-  if (vocab == nullptr || !vocab->is_object()) return Invalid("model.vocab is missing or no object");
+  if (vocab == nullptr || !vocab->is_object())
+    return Invalid("model.vocab is missing or no object");
   LUNA_RETURN_IF_ERROR(ReadVocabulary(*vocab));
   const json* merges = Find(model, "merges");
-  if (merges == nullptr || !merges->is_array()) return Invalid("model.merges is missing or no array");
+  if (merges == nullptr || !merges->is_array())
+    return Invalid("model.merges is missing or no array");
   return ReadMerges(*merges);
 }
 
@@ -186,8 +187,8 @@ absl::Status Parser::ReadPipeline(const json& root) {
   };
   const json* model = Find(root, "model");
   const bool byte_fallback = BoolOr(*model, "byte_fallback", false);
-  LUNA_RETURN_IF_ERROR(
-      ReadNormalizerAndPreTokenizer(part("normalizer"), part("pre_tokenizer"), byte_fallback, data_));
+  LUNA_RETURN_IF_ERROR(ReadNormalizerAndPreTokenizer(part("normalizer"), part("pre_tokenizer"),
+                                                     byte_fallback, data_));
   LUNA_ASSIGN_OR_RETURN(const AddedAround around, ReadPostProcessor(part("post_processor")));
   if (!around.before.empty()) {
     LUNA_ASSIGN_OR_RETURN(data_.bos, IdOf("post_processor", around.before));
@@ -247,7 +248,8 @@ std::string ConfigTemplate(const json& config) {
   std::string chosen;
   for (const json& entry : *value) {
     if (!entry.is_object()) continue;
-    if (chosen.empty() || StringOr(entry, "name") == "default") chosen = StringOr(entry, "template");
+    if (chosen.empty() || StringOr(entry, "name") == "default")
+      chosen = StringOr(entry, "template");
   }
   return chosen;
 }

@@ -1,8 +1,7 @@
 #include "core/text/tokenizer_json_pipeline.h"
 
-#include <vector>
-
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
@@ -47,9 +46,9 @@ absl::Status Flatten(const char* name, const char* list_key, const json& part, i
   }
   const auto list = part.find(list_key);
   if (list == part.end() || !list->is_array() || depth == kMaxNesting) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tokenizer.json: ", name, " is a sequence without ", list_key, ", or nests over ",
-                     kMaxNesting, " deep"));
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.json: ", name,
+                                                   " is a sequence without ", list_key,
+                                                   ", or nests over ", kMaxNesting, " deep"));
   }
   for (const json& step : *list) {
     LUNA_RETURN_IF_ERROR(Flatten(name, list_key, step, depth + 1, steps));
@@ -91,13 +90,14 @@ absl::StatusOr<NormalizerFacts> ReadNormalizer(const json& normalizer) {
 
 absl::Status ReadMetaspace(const json& step, TokenizerData& data) {
   if (StringAt(step, "replacement") != kSpace || BoolAt(step, "split", false)) {
-    return Unsupported("pre-tokenizer Metaspace is supported with replacement U+2581 and split false");
+    return Unsupported(
+        "pre-tokenizer Metaspace is supported with replacement U+2581 and split false");
   }
   const std::string scheme = StringAt(step, "prepend_scheme");
   data.add_space_prefix =
       scheme.empty() ? BoolAt(step, "add_prefix_space", true) : scheme != "never";
-  data.space_prefix_rule = scheme == "first" ? SpacePrefixRule::kMetaspaceFirst
-                                             : SpacePrefixRule::kMetaspaceAlways;
+  data.space_prefix_rule =
+      scheme == "first" ? SpacePrefixRule::kMetaspaceFirst : SpacePrefixRule::kMetaspaceAlways;
   return absl::OkStatus();
 }
 
@@ -118,12 +118,14 @@ absl::Status ReadSentencePiece(const std::vector<const json*>& steps, const Norm
       return Unsupported("pre-tokenizer ", type, " of a SentencePiece model is not supported");
     }
   }
-  if (!escapes_spaces) return Unsupported("a SentencePiece model that keeps spaces is not supported");
+  if (!escapes_spaces)
+    return Unsupported("a SentencePiece model that keeps spaces is not supported");
   return absl::OkStatus();
 }
 
 // The name of the pre-tokenizer that the steps in front of ByteLevel amount to.
-absl::StatusOr<std::string> NameSteps(const std::vector<const json*>& steps, bool byte_level_splits) {
+absl::StatusOr<std::string> NameSteps(const std::vector<const json*>& steps,
+                                      bool byte_level_splits) {
   const json* first = steps.size() == 2 ? steps[0] : nullptr;
   if (steps.size() == 1 && byte_level_splits) return "gpt-2";
   if (first != nullptr && StringAt(*first, "type") == "Digits" && byte_level_splits) {
@@ -143,7 +145,8 @@ absl::StatusOr<std::string> NameSteps(const std::vector<const json*>& steps, boo
     return std::string(name);
   }
   std::string types;
-  for (const json* step : steps) absl::StrAppend(&types, types.empty() ? "" : " + ", StringAt(*step, "type"));
+  for (const json* step : steps)
+    absl::StrAppend(&types, types.empty() ? "" : " + ", StringAt(*step, "type"));
   return Unsupported("pre-tokenizer ", types, " is not supported; ByteLevel, Digits + ByteLevel ",
                      "and Split + ByteLevel (use_regex false) are");
 }
@@ -157,7 +160,8 @@ absl::Status ReadByteLevel(const std::vector<const json*>& steps, const Normaliz
   }
   const json& byte_level = *steps.back();
   data.add_space_prefix = BoolAt(byte_level, "add_prefix_space", true);
-  LUNA_ASSIGN_OR_RETURN(data.pre_tokenizer, NameSteps(steps, BoolAt(byte_level, "use_regex", true)));
+  LUNA_ASSIGN_OR_RETURN(data.pre_tokenizer,
+                        NameSteps(steps, BoolAt(byte_level, "use_regex", true)));
   if (data.add_space_prefix && data.pre_tokenizer != "gpt-2") {
     return Unsupported("add_prefix_space is supported with the pattern of GPT-2 only");
   }
@@ -175,7 +179,8 @@ absl::Status ReadNormalizerAndPreTokenizer(const json& normalizer, const json& p
   for (const json* step : steps) {
     is_sentencepiece = is_sentencepiece || StringAt(*step, "type") == "Metaspace";
   }
-  return is_sentencepiece ? ReadSentencePiece(steps, facts, data) : ReadByteLevel(steps, facts, data);
+  return is_sentencepiece ? ReadSentencePiece(steps, facts, data)
+                          : ReadByteLevel(steps, facts, data);
 }
 
 absl::StatusOr<AddedAround> ReadPostProcessor(const json& post_processor) {

@@ -1,11 +1,10 @@
-// The parts of a tokenizer.json around its model: what happens to the text before merging, and which
-// tokens are put around the ids.
+// The parts of a tokenizer.json around its model: what happens to the text before merging, and
+// which tokens are put around the ids.
 #ifndef LUNA_CORE_TEXT_TOKENIZER_JSON_PIPELINE_H_
 #define LUNA_CORE_TEXT_TOKENIZER_JSON_PIPELINE_H_
 
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

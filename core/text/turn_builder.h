@@ -12,8 +12,9 @@
 
 namespace luna::text {
 
-// Text between two control tokens is encoded in one piece, as if it had been rendered and cut at the
-// control tokens; it is plain text, whatever it spells. For one function's use; borrows the tokenizer.
+// Text between two control tokens is encoded in one piece, as if it had been rendered and cut at
+// the control tokens; it is plain text, whatever it spells. For one function's use; borrows the
+// tokenizer.
 class TurnBuilder {
  public:
   // `before`: what stands in front of the turn.

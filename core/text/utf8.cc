@@ -21,11 +21,16 @@ size_t CharacterSize(uint8_t lead) {
 // The second byte carries the limits against overlong forms, surrogates and U+110000.
 bool IsSecondByte(uint8_t lead, uint8_t byte) {
   switch (lead) {
-    case 0xE0: return byte >= 0xA0 && byte <= 0xBF;
-    case 0xED: return byte >= 0x80 && byte <= 0x9F;
-    case 0xF0: return byte >= 0x90 && byte <= 0xBF;
-    case 0xF4: return byte >= 0x80 && byte <= 0x8F;
-    default: return byte >= 0x80 && byte <= 0xBF;
+    case 0xE0:
+      return byte >= 0xA0 && byte <= 0xBF;
+    case 0xED:
+      return byte >= 0x80 && byte <= 0x9F;
+    case 0xF0:
+      return byte >= 0x90 && byte <= 0xBF;
+    case 0xF4:
+      return byte >= 0x80 && byte <= 0x8F;
+    default:
+      return byte >= 0x80 && byte <= 0xBF;
   }
 }
 
@@ -61,8 +66,9 @@ size_t ValidUtf8Prefix(std::string_view text) {
 absl::Status CheckUtf8(std::string_view text) {
   const size_t valid = ValidUtf8Prefix(text);
   if (valid == text.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the text is not valid UTF-8: byte ", valid, " of ",
-                                                 text.size(), " begins a malformed character"));
+  return absl::InvalidArgumentError(absl::StrCat("the text is not valid UTF-8: byte ", valid,
+                                                 " of ", text.size(),
+                                                 " begins a malformed character"));
 }
 
 char32_t NextCodePoint(std::string_view text, size_t& offset) {

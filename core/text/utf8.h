@@ -29,8 +29,8 @@ char32_t NextCodePoint(std::string_view text, size_t& offset);
 // `code_point` must be a scalar value.
 void AppendUtf8(char32_t code_point, std::string& out);
 
-// Turns bytes that come in pieces into well-formed text. What can no longer become a character comes
-// out as U+FFFD, one for each maximal malformed part ("substitution of maximal subparts").
+// Turns bytes that come in pieces into well-formed text. What can no longer become a character
+// comes out as U+FFFD, one for each maximal malformed part ("substitution of maximal subparts").
 class Utf8Repairer {
  public:
   // Appends what became certain with `bytes` to `out`; holds at most three bytes back.

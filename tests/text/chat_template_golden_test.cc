@@ -1,10 +1,10 @@
 // Conversations rendered turn by turn against transformers' rendering of the whole.
+#include <gtest/gtest.h>
+
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/text/chat_template.h"
 #include "tests/text/real_vocabularies.h"
@@ -94,16 +94,16 @@ TEST_P(ChatTemplateGoldenTest, TurnByTurnEqualsTheWholeConversation) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, ChatTemplateGoldenTest,
-    testing::Values(
-        Case{"smollm2", FetchedModel("smollm2", "smollm2-135m"), ChatFamily::kChatMl,
-             "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
-        Case{"qwen2", FetchedTokenizer("qwen2", "qwen2"), ChatFamily::kChatMl,
-             "You are a helpful assistant."},
-        Case{"llama3", FetchedTokenizer("llama3", "llama3"), ChatFamily::kLlama3, ""},
-        Case{"llama3_dates", FetchedTokenizer("llama3", "llama3"), ChatFamily::kLlama3,
-             "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"},
-        Case{"gemma3", FetchedModel("gemma3", "gemma3-270m"), ChatFamily::kGemma, ""},
-        Case{"llama2", FetchedTokenizer("mistral", "mistral"), ChatFamily::kLlama2, ""}),
+    testing::Values(Case{"smollm2", FetchedModel("smollm2", "smollm2-135m"), ChatFamily::kChatMl,
+                         "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+                    Case{"qwen2", FetchedTokenizer("qwen2", "qwen2"), ChatFamily::kChatMl,
+                         "You are a helpful assistant."},
+                    Case{"llama3", FetchedTokenizer("llama3", "llama3"), ChatFamily::kLlama3, ""},
+                    Case{"llama3_dates", FetchedTokenizer("llama3", "llama3"), ChatFamily::kLlama3,
+                         "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"},
+                    Case{"gemma3", FetchedModel("gemma3", "gemma3-270m"), ChatFamily::kGemma, ""},
+                    Case{"llama2", FetchedTokenizer("mistral", "mistral"), ChatFamily::kLlama2,
+                         ""}),
     [](const testing::TestParamInfo<Case>& info) { return info.param.golden; });
 
 }  // namespace

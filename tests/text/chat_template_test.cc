@@ -1,10 +1,10 @@
 #include "core/text/chat_template.h"
 
-#include <string>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "core/text/jinja_text.h"
 #include "tests/text/small_vocabularies.h"
@@ -91,7 +91,8 @@ TEST(ChatTemplateTest, DefaultSystemPromptHoweverItIsWritten) {
       "{{ '<|im_start|>system\\n' + \"Be 'kind'.\" ~ '<|im_end|>' }}" + body,
       "{% set system_message = \"Be 'kind'.\" %}" + body,
       "{# '<|im_start|>system\\nNo.<|im_end|>' #}{% set system_message = '' %}"
-      "{% set system_message = \"Be 'kind'.\" %}" + body,
+      "{% set system_message = \"Be 'kind'.\" %}" +
+          body,
   };
   for (const std::string& source : sources) {
     const Chat chat(source);
@@ -156,7 +157,8 @@ TEST(ChatTemplateTest, Llama3DateIsTheTemplatesFallback) {
       "{% if strftime_now is defined %}{% set date_string = strftime_now(\"%d %b %Y\") %}{% else %}"
       "{% set date_string = \"01 Feb 2025\" %}{% endif %}"
       "{{ '<|start_header_id|>system<|end_header_id|>\\n\\n' }}"
-      "{{ 'Cutting Knowledge Date: December 2023\\n' }}{{ 'Today Date: ' + date_string + '\\n\\n' }}"
+      "{{ 'Cutting Knowledge Date: December 2023\\n' }}{{ 'Today Date: ' + date_string + '\\n\\n' "
+      "}}"
       "{{ m['content'] | trim }}");
   ASSERT_TRUE(chat.status.ok()) << chat.status;
   EXPECT_EQ(chat.Rendered({kUser}),
@@ -167,7 +169,8 @@ TEST(ChatTemplateTest, Llama3DateIsTheTemplatesFallback) {
 
 TEST(ChatTemplateTest, Llama3DateMayStandInTheText) {
   const Chat chat(
-      "{{ '<|start_header_id|>system<|end_header_id|>\\n\\n' }}{{ 'Cutting Knowledge Date: May\\n' }}"
+      "{{ '<|start_header_id|>system<|end_header_id|>\\n\\n' }}{{ 'Cutting Knowledge Date: May\\n' "
+      "}}"
       "{{ 'Today Date: 02 Mar 2025\\n\\n' }}");
   ASSERT_TRUE(chat.status.ok()) << chat.status;
   EXPECT_EQ(chat.chat->default_system(),

@@ -1,11 +1,11 @@
 #include "core/text/merge_table.h"
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <random>
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace luna::text {
 namespace {

@@ -2,15 +2,15 @@
 #ifndef LUNA_TESTS_TEXT_REAL_VOCABULARIES_H_
 #define LUNA_TESTS_TEXT_REAL_VOCABULARIES_H_
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/model/model.h"
 #include "core/text/tokenizer_json.h"
@@ -23,16 +23,20 @@ inline std::string ReadFile(const std::string& path) {
 }
 
 struct RealVocabulary {
-  std::string name;        // of its golden files
-  std::string path;        // a tokenizer.json, or a model that LoadModel reads
+  std::string name;  // of its golden files
+  std::string path;  // a tokenizer.json, or a model that LoadModel reads
   std::string fetched_by;
-  bool by_score = false;   // drop the merges and take scores.json beside the tokenizer.json
+  bool by_score = false;  // drop the merges and take scores.json beside the tokenizer.json
 
   bool exists() const { return std::filesystem::exists(path); }
-  std::string MissingMessage() const { return path + " is not there; " + fetched_by + " fetches it"; }
+  std::string MissingMessage() const {
+    return path + " is not there; " + fetched_by + " fetches it";
+  }
 };
 
-inline void PrintTo(const RealVocabulary& vocabulary, std::ostream* out) { *out << vocabulary.path; }
+inline void PrintTo(const RealVocabulary& vocabulary, std::ostream* out) {
+  *out << vocabulary.path;
+}
 
 inline RealVocabulary FetchedTokenizer(const std::string& golden, const std::string& folder) {
   return {golden, "models/tokenizers/" + folder + "/tokenizer.json", "./dev tokenizers"};

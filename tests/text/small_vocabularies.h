@@ -36,8 +36,8 @@ inline TokenizerData SmallByteLevel() {
   return data;
 }
 
-// <unk> 0, <s> 1, </s> 2, bytes 3 to 258, then "\u2581" 259, "a" 260, "b" 261, "ab" 262, "\u2581ab" 263,
-// and a run of two spaces, user-defined, 264. Adds BOS and a space in front.
+// <unk> 0, <s> 1, </s> 2, bytes 3 to 258, then "\u2581" 259, "a" 260, "b" 261, "ab" 262, "\u2581ab"
+// 263, and a run of two spaces, user-defined, 264. Adds BOS and a space in front.
 inline TokenizerData SmallSentencePiece() {
   TokenizerData data;
   data.kind = TokenizerKind::kSentencePieceBpe;

@@ -1,8 +1,8 @@
 #include "core/text/token_trie.h"
 
-#include <string>
-
 #include <gtest/gtest.h>
+
+#include <string>
 
 namespace luna::text {
 namespace {

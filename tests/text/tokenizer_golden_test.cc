@@ -1,12 +1,12 @@
-// The real vocabularies against their own implementations: ids and decoded text on the same strings.
-// A vocabulary that was not fetched skips its tests and says what fetches it.
+// The real vocabularies against their own implementations: ids and decoded text on the same
+// strings. A vocabulary that was not fetched skips its tests and says what fetches it.
+#include <gtest/gtest.h>
+
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/text/incremental_detokenizer.h"
 #include "core/text/tokenizer.h"
@@ -46,7 +46,8 @@ TEST_P(TokenizerGoldenTest, EncodesAsTheReference) {
   for (size_t i = 0; i < strings_.size() && wrong < 10; ++i) {
     const auto ids = tokenizer_->Encode(strings_[i]);
     ASSERT_TRUE(ids.ok()) << ids.status();
-    EXPECT_EQ(*ids, ids_[i]) << "string " << i << ": " << nlohmann::json(strings_[i]).dump(-1, ' ', true);
+    EXPECT_EQ(*ids, ids_[i]) << "string " << i << ": "
+                             << nlohmann::json(strings_[i]).dump(-1, ' ', true);
     wrong += *ids != ids_[i];
   }
 }
@@ -96,15 +97,16 @@ RealVocabulary MistralByScore() {
   return vocabulary;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families, TokenizerGoldenTest,
-    testing::Values(FetchedTokenizer("gpt2", "gpt2"), FetchedTokenizer("llama3", "llama3"),
-                    FetchedTokenizer("qwen2", "qwen2"), FetchedTokenizer("mistral", "mistral"),
-                    MistralByScore(), FetchedModel("smollm2", "smollm2-135m"),
-                    FetchedModel("gemma3", "gemma3-270m")),
-    [](const testing::TestParamInfo<RealVocabulary>& info) {
-      return info.param.name + (info.param.by_score ? "_by_score" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Families, TokenizerGoldenTest,
+                         testing::Values(FetchedTokenizer("gpt2", "gpt2"),
+                                         FetchedTokenizer("llama3", "llama3"),
+                                         FetchedTokenizer("qwen2", "qwen2"),
+                                         FetchedTokenizer("mistral", "mistral"), MistralByScore(),
+                                         FetchedModel("smollm2", "smollm2-135m"),
+                                         FetchedModel("gemma3", "gemma3-270m")),
+                         [](const testing::TestParamInfo<RealVocabulary>& info) {
+                           return info.param.name + (info.param.by_score ? "_by_score" : "");
+                         });
 
 }  // namespace
 }  // namespace luna::text

@@ -1,12 +1,12 @@
 #include "core/text/tokenizer_json.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/text/tokenizer.h"
 
@@ -18,8 +18,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 json Added(int id, const std::string& content, bool special) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},  {"normalized", false}, {"special", special}};
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
 json ByteLevel(bool use_regex) {
@@ -59,12 +59,17 @@ json SmallSentencePieceJson() {
   json root = SmallJson();
   root["model"]["byte_fallback"] = true;
   root["model"]["unk_token"] = "<unk>";
-  root["model"]["vocab"] = {{"<unk>", 0}, {"<s>", 1},      {"<0x41>", 2},
-                            {"a", 3},     {"\u2581", 4}, {"\u2581" "a", 5}};
+  root["model"]["vocab"] = {{"<unk>", 0},
+                            {"<s>", 1},
+                            {"<0x41>", 2},
+                            {"a", 3},
+                            {"\u2581", 4},
+                            {"\u2581"
+                             "a",
+                             5}};
   root["model"]["merges"] = json::array({{"\u2581", "a"}});
   root["added_tokens"] = {Added(0, "<unk>", true), Added(1, "<s>", true)};
-  const json replace = {
-      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  const json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
   root["normalizer"] = {{"type", "Sequence"},
                         {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}, replace}}};
   root["pre_tokenizer"] = nullptr;
@@ -247,10 +252,18 @@ TEST(TokenizerJsonTest, MutatedFilesNeverCrash) {
     for (size_t edits = 1 + random() % 3; edits > 0; --edits) {
       const size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 8); break;
-        case 2: text.insert(at, text.substr(random() % text.size(), 1 + random() % 12)); break;
-        case 3: text[at] = "0123456789\"{}[],:-e"[random() % 19]; break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), 1 + random() % 12));
+          break;
+        case 3:
+          text[at] = "0123456789\"{}[],:-e"[random() % 19];
+          break;
       }
       if (text.empty()) text.push_back('{');
     }

@@ -1,13 +1,13 @@
 #include "core/text/tokenizer.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/text/incremental_detokenizer.h"
 #include "tests/text/small_vocabularies.h"
@@ -157,7 +157,10 @@ TEST(SentencePieceTest, CharactersThatAreOnlyPartsOfTokensStillMerge) {
 TEST(SentencePieceTest, TokensThatReachIntoTheNextWordAreFound) {
   TokenizerData data = SmallSentencePiece();
   AddToken(data, "a\u2581", TokenType::kNormal, -0.5f);
-  const TokenId reaches = AddToken(data, "a\u2581" "b", TokenType::kNormal, -0.4f);
+  const TokenId reaches = AddToken(data,
+                                   "a\u2581"
+                                   "b",
+                                   TokenType::kNormal, -0.4f);
   EXPECT_THAT(Encode(*Make(std::move(data)), "a b a"), ElementsAre(259, reaches, 259, 260));
 }
 
@@ -237,7 +240,11 @@ TEST(TokenizerTest, CreateNamesWhatIsWrong) {
       {"score of token 9", [nan](TokenizerData& d) { d.scores[9] = nan; }, true},
       {"neither merges nor scores", [](TokenizerData& d) { d.scores.clear(); }, true},
       {"byte token 3", [](TokenizerData& d) { d.tokens[3] = "<0xzz>"; }, true},
-      {"merge 0", [](TokenizerData& d) { d.merges = {{"a", "q"}}; }, true},
+      {"merge 0",
+       [](TokenizerData& d) {
+         d.merges = {{"a", "q"}};
+       },
+       true},
   };
   for (const Case& c : cases) {
     TokenizerData data = c.sentence_piece ? SmallSentencePiece() : SmallByteLevel();

@@ -1,10 +1,10 @@
 #include "core/text/utf8.h"
 
+#include <gtest/gtest.h>
+
 #include <random>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace luna::text {
 namespace {
@@ -22,13 +22,13 @@ TEST(Utf8Test, ValidPrefixEndsBeforeTheFirstMalformedByte) {
       {"한글", 6},
       {"😀", 4},
       {"\u07FF\uFFFF\U0010FFFF", 9},
-      {"ab\x80", 2},               // a continuation without a lead
-      {"ab\xC0\x80", 2},           // overlong
-      {"\xE0\x9F\xBF", 0},         // overlong
-      {"\xED\xA0\x80", 0},         // surrogate
-      {"\xF4\x90\x80\x80", 0},     // over U+10FFFF
+      {"ab\x80", 2},            // a continuation without a lead
+      {"ab\xC0\x80", 2},        // overlong
+      {"\xE0\x9F\xBF", 0},      // overlong
+      {"\xED\xA0\x80", 0},      // surrogate
+      {"\xF4\x90\x80\x80", 0},  // over U+10FFFF
       {"\xF5\x80\x80\x80", 0},
-      {"가\xEA\xB0", 3},           // cut off
+      {"가\xEA\xB0", 3},  // cut off
       {"가\xEA\xB0z", 3},
       {"12345678\xFF", 8},
   };
@@ -87,7 +87,8 @@ TEST(Utf8RepairerTest, SubstitutesMaximalSubparts) {
   };
   EXPECT_EQ(Repair({"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"}), replaced(8) + "A");
   EXPECT_EQ(Repair({"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"}), replaced(8) + "A");
-  EXPECT_EQ(Repair({"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"}), replaced(5) + "A" + replaced(2) + "B");
+  EXPECT_EQ(Repair({"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"}),
+            replaced(5) + "A" + replaced(2) + "B");
   EXPECT_EQ(Repair({"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"}), replaced(4) + "A");
 }
 
