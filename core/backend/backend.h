@@ -20,8 +20,8 @@ struct BackendInfo {
   std::string name;      // "reference", "cpu"
   std::string numerics;  // weights format, KV dtype, code path: what a session's words depend on
   int vocab_size = 0;
-  int context_length = 0;      // tokens; the model's
-  int64_t weights_bytes = 0;   // as the backend holds them
+  int context_length = 0;     // tokens; the model's
+  int64_t weights_bytes = 0;  // as the backend holds them
 };
 
 struct BlockCopy {
@@ -29,32 +29,34 @@ struct BlockCopy {
   BlockId to;
 };
 
-// Owns the KV bytes and the weights in its own form; knows nothing of sessions or requests. All calls
-// come from the engine thread; workers are private inside. A step's result for one sequence depends on
-// that sequence's tokens and blocks alone: not on the other rows, on how its prompt was cut into
-// chunks, or on the number of threads.
+// Owns the KV bytes and the weights in its own form; knows nothing of sessions or requests. All
+// calls come from the engine thread; workers are private inside. A step's result for one sequence
+// depends on that sequence's tokens and blocks alone: not on the other rows, on how its prompt was
+// cut into chunks, or on the number of threads.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual const BackendInfo& info() const = 0;
 
-  // Bytes of keys and values, per token and layer, in this backend's KV dtype; layouts are made of it.
+  // Bytes of keys and values, per token and layer, in this backend's KV dtype; layouts are made of
+  // it.
   virtual int64_t token_layer_bytes() const = 0;
 
   // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step. Memory is
-  // committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if memory does
-  // not suffice.
+  // committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if memory
+  // does not suffice.
   virtual absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) = 0;
 
   // How many steps may be launched and not yet collected.
   virtual int depth() const { return 1; }
 
-  // Starts one step. `batch` and all it borrows stay untouched until the step was collected. A status
-  // means the step did not run and changed nothing that a sequence may rely on.
+  // Starts one step. `batch` and all it borrows stay untouched until the step was collected. A
+  // status means the step did not run and changed nothing that a sequence may rely on.
   virtual absl::Status Launch(const batch::Batch& batch) = 0;
 
-  // Waits for the oldest launched step. `result` is reused. A row that failed alone has its own status.
+  // Waits for the oldest launched step. `result` is reused. A row that failed alone has its own
+  // status.
   virtual absl::Status Collect(batch::StepResult& result) = 0;
 
   // Copies whole blocks, before the next launched step reads them. Blocks are within the pool.

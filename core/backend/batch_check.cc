@@ -28,8 +28,8 @@ absl::Status CheckSizes(const batch::Batch& batch, int num_groups, int max_batch
   const size_t tables = sequences * num_groups;
   if (batch.block_table_starts.size() != tables + 1 || batch.block_table_starts.front() != 0 ||
       batch.block_table_starts.back() != static_cast<int32_t>(batch.block_tables.size())) {
-    return Refuse(batch.block_table_starts.size(), " block table starts for ", tables, " tables of ",
-                  batch.block_tables.size(), " entries");
+    return Refuse(batch.block_table_starts.size(), " block table starts for ", tables,
+                  " tables of ", batch.block_tables.size(), " entries");
   }
   for (size_t i = 0; i < tables; ++i) {
     if (batch.block_table_starts[i] > batch.block_table_starts[i + 1]) {
@@ -59,12 +59,13 @@ absl::Status CheckSequence(const batch::Batch& batch, int s, int context_length)
 absl::Status CheckTable(const batch::Batch& batch, const KvPool& pool, int group, int s) {
   const kv::KvLayout& layout = pool.layout();
   const std::span<const int32_t> table = batch.block_table(group, s);
-  const int first = FirstVisible(batch.positions[batch.sequence_starts[s]],
-                                 layout.groups[group].window) / layout.block_tokens;
+  const int first =
+      FirstVisible(batch.positions[batch.sequence_starts[s]], layout.groups[group].window) /
+      layout.block_tokens;
   const int last = (batch.context_lengths[s] - 1) / layout.block_tokens;
   if (last >= static_cast<int>(table.size())) {
-    return Refuse("sequence ", s, " needs ", last + 1, " blocks in group ", group, "; its table has ",
-                  table.size());
+    return Refuse("sequence ", s, " needs ", last + 1, " blocks in group ", group,
+                  "; its table has ", table.size());
   }
   for (int i = first; i <= last; ++i) {
     if (table[i] < 0 || table[i] >= pool.num_blocks()) {

@@ -18,16 +18,16 @@ absl::Status CheckLayout(const model::ModelConfig& config, const kv::KvLayout& l
                                                    layout.groups.size(), " layer groups"));
   }
   if (layout.token_layer_bytes != KvPool::TokenLayerBytes(config)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("KV layout has ", layout.token_layer_bytes, " bytes a token and layer; this backend has ",
-                     KvPool::TokenLayerBytes(config)));
+    return absl::InvalidArgumentError(absl::StrCat("KV layout has ", layout.token_layer_bytes,
+                                                   " bytes a token and layer; this backend has ",
+                                                   KvPool::TokenLayerBytes(config)));
   }
   std::vector<int> seen(config.num_layers, 0);
   for (const kv::LayerGroup& group : layout.groups) {
     if (static_cast<int>(group.layers.size()) != layout.layers_per_group()) {
-      return absl::InvalidArgumentError(absl::StrCat("KV layout has a group of ", group.layers.size(),
-                                                     " layers among groups of ",
-                                                     layout.layers_per_group()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("KV layout has a group of ", group.layers.size(), " layers among groups of ",
+                       layout.layers_per_group()));
     }
     for (int layer : group.layers) {
       if (layer < 0 || layer >= config.num_layers || seen[layer]++ != 0 ||
@@ -53,8 +53,8 @@ absl::Status KvPool::Allocate(const model::ModelConfig& config, const kv::KvLayo
   if (allocated()) return absl::FailedPreconditionError("the KV pool is allocated already");
   LUNA_RETURN_IF_ERROR(CheckLayout(config, layout, num_blocks));
   if (layout.block_bytes() > std::numeric_limits<int64_t>::max() / num_blocks) {
-    return absl::ResourceExhaustedError(absl::StrCat("KV pool of ", num_blocks, " blocks of ",
-                                                     layout.block_bytes(), " bytes"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("KV pool of ", num_blocks, " blocks of ", layout.block_bytes(), " bytes"));
   }
   LUNA_ASSIGN_OR_RETURN(memory_,
                         MappedMemory::Allocate("KV pool", layout.block_bytes() * num_blocks));
@@ -81,14 +81,15 @@ absl::Status KvPool::Copy(std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
     if (!inside(copy.from) || !inside(copy.to)) {
       return absl::InvalidArgumentError(absl::StrCat("copy of block ", copy.from.value(), " to ",
-                                                     copy.to.value(), "; the pool has ", num_blocks_));
+                                                     copy.to.value(), "; the pool has ",
+                                                     num_blocks_));
     }
   }
   const int64_t bytes = allocated() ? layout_.block_bytes() : 0;
   for (const BlockCopy& copy : copies) {
     if (copy.from == copy.to) continue;
-    std::memcpy(memory_.data() + copy.to.value() * bytes, memory_.data() + copy.from.value() * bytes,
-                static_cast<size_t>(bytes));
+    std::memcpy(memory_.data() + copy.to.value() * bytes,
+                memory_.data() + copy.from.value() * bytes, static_cast<size_t>(bytes));
   }
   return absl::OkStatus();
 }

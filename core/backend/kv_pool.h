@@ -33,8 +33,8 @@ class KvPool {
     return int64_t{2} * config.kv_size() * static_cast<int64_t>(sizeof(float));
   }
 
-  // INVALID_ARGUMENT if `layout` does not hold each of the model's layers once or is made for another
-  // size; FAILED_PRECONDITION if there is a pool already; RESOURCE_EXHAUSTED.
+  // INVALID_ARGUMENT if `layout` does not hold each of the model's layers once or is made for
+  // another size; FAILED_PRECONDITION if there is a pool already; RESOURCE_EXHAUSTED.
   absl::Status Allocate(const model::ModelConfig& config, const kv::KvLayout& layout,
                         int32_t num_blocks);
   // INVALID_ARGUMENT for a block outside the pool; then nothing was copied.

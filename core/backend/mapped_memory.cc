@@ -23,9 +23,10 @@ absl::StatusOr<MappedMemory> MappedMemory::Allocate(std::string_view purpose, in
   MappedMemory memory;
   if (bytes <= 0) return memory;
   const int64_t machine_bytes = MachineMemoryBytes();
-  void* data = bytes > machine_bytes ? MAP_FAILED
-                                     : mmap(nullptr, static_cast<size_t>(bytes),
-                                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = bytes > machine_bytes
+                   ? MAP_FAILED
+                   : mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat(AbslView(purpose), " needs ", bytes,
                                                      " bytes; the machine has ", machine_bytes));

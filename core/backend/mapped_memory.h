@@ -1,4 +1,5 @@
-// Zeroed memory straight from the operating system, committed page by page when it is first written.
+// Zeroed memory straight from the operating system, committed page by page when it is first
+// written.
 #ifndef LUNA_CORE_BACKEND_MAPPED_MEMORY_H_
 #define LUNA_CORE_BACKEND_MAPPED_MEMORY_H_
 
@@ -24,8 +25,8 @@ class MappedMemory {
   }
   ~MappedMemory();
 
-  // RESOURCE_EXHAUSTED, naming `purpose`, the bytes asked for and the bytes of the machine's memory,
-  // if they exceed it or the system refuses.
+  // RESOURCE_EXHAUSTED, naming `purpose`, the bytes asked for and the bytes of the machine's
+  // memory, if they exceed it or the system refuses.
   static absl::StatusOr<MappedMemory> Allocate(std::string_view purpose, int64_t bytes);
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }

@@ -20,7 +20,8 @@ double ScaleFrequency(const model::RopeScaling& scaling, double frequency) {
 
 }  // namespace
 
-std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer) {
+std::vector<float> RopeFrequencies(const model::ModelConfig& config,
+                                   const model::LayerConfig& layer) {
   const int half = config.head_dim / 2;
   std::vector<float> frequencies(half);
   for (int i = 0; i < half; ++i) {
@@ -32,15 +33,16 @@ std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model
   return frequencies;
 }
 
-RopeTable::RopeTable(const model::ModelConfig& config, int max_tokens) : half_(config.head_dim / 2) {
+RopeTable::RopeTable(const model::ModelConfig& config, int max_tokens)
+    : half_(config.head_dim / 2) {
   for (const model::LayerConfig& layer : config.layers) {
     std::vector<float> frequencies = RopeFrequencies(config, layer);
     const auto same = [&](const Kind& kind) { return kind.frequencies == frequencies; };
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), same);
     if (kind == kinds_.end()) {
       const size_t size = static_cast<size_t>(max_tokens) * half_;
-      kind = kinds_.insert(kind, {std::move(frequencies), std::vector<float>(size),
-                                  std::vector<float>(size)});
+      kind = kinds_.insert(
+          kind, {std::move(frequencies), std::vector<float>(size), std::vector<float>(size)});
     }
     kind_of_layer_.push_back(static_cast<int>(kind - kinds_.begin()));
   }

@@ -10,13 +10,14 @@
 
 namespace luna::backend {
 
-// Radians a position, for each pair (i, i + head_dim / 2): theta^(-2i / head_dim), then scaled as the
-// model says. J. Su et al., "RoFormer", 2021; Llama 3.1's scaling as its reference code applies it:
-// long wavelengths are divided by `factor`, short ones kept, those between interpolated.
-std::vector<float> RopeFrequencies(const model::ModelConfig& config, const model::LayerConfig& layer);
+// Radians a position, for each pair (i, i + head_dim / 2): theta^(-2i / head_dim), then scaled as
+// the model says. J. Su et al., "RoFormer", 2021; Llama 3.1's scaling as its reference code applies
+// it: long wavelengths are divided by `factor`, short ones kept, those between interpolated.
+std::vector<float> RopeFrequencies(const model::ModelConfig& config,
+                                   const model::LayerConfig& layer);
 
-// Cosine and sine of a step's positions, once for all layers that share their frequencies. Allocates
-// only when it is made. An entry depends on its own position alone.
+// Cosine and sine of a step's positions, once for all layers that share their frequencies.
+// Allocates only when it is made. An entry depends on its own position alone.
 class RopeTable {
  public:
   RopeTable() = default;

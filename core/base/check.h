@@ -1,6 +1,6 @@
-// LUNA_CHECK(condition) << "context": our own logic is wrong if it fails, and the process stops with
-// the place, the condition and the context. Never for what a client, a file or a disk can cause:
-// those get a Status.
+// LUNA_CHECK(condition) << "context": our own logic is wrong if it fails, and the process stops
+// with the place, the condition and the context. Never for what a client, a file or a disk can
+// cause: those get a Status.
 #ifndef LUNA_CORE_BASE_CHECK_H_
 #define LUNA_CORE_BASE_CHECK_H_
 
@@ -25,9 +25,9 @@ struct Voidify {
 
 }  // namespace luna::internal
 
-#define LUNA_CHECK(condition)                  \
-  (condition) ? (void)0                        \
-              : ::luna::internal::Voidify() &  \
+#define LUNA_CHECK(condition)                 \
+  (condition) ? (void)0                       \
+              : ::luna::internal::Voidify() & \
                     ::luna::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 #define LUNA_CHECK_EQ(a, b) LUNA_CHECK((a) == (b)) << "(" << (a) << " vs " << (b) << ") "
 #define LUNA_CHECK_LE(a, b) LUNA_CHECK((a) <= (b)) << "(" << (a) << " vs " << (b) << ") "

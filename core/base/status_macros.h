@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define LUNA_RETURN_IF_ERROR(expression)                         \
-  do {                                                           \
+#define LUNA_RETURN_IF_ERROR(expression)                                                   \
+  do {                                                                                     \
     if (absl::Status luna_status_ = (expression); !luna_status_.ok()) return luna_status_; \
   } while (false)
 
@@ -16,10 +16,11 @@
 #define LUNA_STATUS_CONCAT_(a, b) LUNA_STATUS_CONCAT_INNER_(a, b)
 
 // LUNA_ASSIGN_OR_RETURN(auto value, MakeValue());
-#define LUNA_ASSIGN_OR_RETURN(declaration, expression) \
-  LUNA_ASSIGN_OR_RETURN_IMPL_(LUNA_STATUS_CONCAT_(luna_statusor_, __LINE__), declaration, expression)
+#define LUNA_ASSIGN_OR_RETURN(declaration, expression)                                    \
+  LUNA_ASSIGN_OR_RETURN_IMPL_(LUNA_STATUS_CONCAT_(luna_statusor_, __LINE__), declaration, \
+                              expression)
 #define LUNA_ASSIGN_OR_RETURN_IMPL_(statusor, declaration, expression) \
-  auto statusor = (expression);                                       \
+  auto statusor = (expression);                                        \
   if (!statusor.ok()) return std::move(statusor).status();             \
   declaration = *std::move(statusor)
 

@@ -14,8 +14,8 @@ namespace luna::batch {
 // Sequence s computes tokens [sequence_starts[s], sequence_starts[s + 1]) of this step: one for a
 // decode, several for a chunk of its prompt, at consecutive positions. Their keys and values are
 // stored into the sequence's blocks first, then read back as stored; token at position p attends to
-// positions 0..p of its own sequence (within the layer's window). Layout only: who runs and with how
-// many tokens was decided by the scheduler.
+// positions 0..p of its own sequence (within the layer's window). Layout only: who runs and with
+// how many tokens was decided by the scheduler.
 struct Batch {
   uint64_t step = 0;                     // for logs and traces
   std::vector<TokenId> token_ids;        // [num_tokens]

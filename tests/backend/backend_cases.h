@@ -18,7 +18,9 @@ struct BackendCase {
   std::string backend;
   std::string code_path;
   std::string label() const { return code_path.empty() ? backend : backend + "_" + code_path; }
-  friend std::ostream& operator<<(std::ostream& out, const BackendCase& c) { return out << c.label(); }
+  friend std::ostream& operator<<(std::ostream& out, const BackendCase& c) {
+    return out << c.label();
+  }
 };
 
 inline std::vector<BackendCase> AllBackendCases() {

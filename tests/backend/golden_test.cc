@@ -22,8 +22,8 @@ using nlohmann::json;
 struct GoldenModel {
   std::string name;
   std::string path;
-  // Largest difference of a log-probability. Both sides work in f32 and sum in different orders. Seen:
-  // 1.4e-5 with the tiny models, 3.4e-5 with the real ones.
+  // Largest difference of a log-probability. Both sides work in f32 and sum in different orders.
+  // Seen: 1.4e-5 with the tiny models, 3.4e-5 with the real ones.
   float tolerance;
   bool fetched = false;  // not in the repository
 };
@@ -100,7 +100,8 @@ class GoldenTest : public testing::TestWithParam<Parameters> {
     if (golden.contains("logprobs")) {
       const auto expected = golden["logprobs"].get<std::vector<float>>();
       ASSERT_EQ(expected.size(), row.logprobs.size());
-      for (size_t id = 0; id < expected.size(); ++id) compare(static_cast<TokenId>(id), expected[id]);
+      for (size_t id = 0; id < expected.size(); ++id)
+        compare(static_cast<TokenId>(id), expected[id]);
     } else {
       // The last of the twenty may change places with the twenty-first.
       for (int i = 0; i < 15; ++i) compare(golden["top"][i][0], golden["top"][i][1]);
@@ -141,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
                                           testing::ValuesIn(AllBackendCases())),
                          [](const testing::TestParamInfo<Parameters>& info) {
-                           std::string name = std::get<0>(info.param).name + "_" +
-                                              std::get<1>(info.param).label();
+                           std::string name =
+                               std::get<0>(info.param).name + "_" + std::get<1>(info.param).label();
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -35,10 +35,14 @@ struct Product {
   std::vector<float> a, weight, bias, packed, padded_bias;
 
   Product(int rows, int inputs, int outputs)
-      : rows(rows), inputs(inputs), outputs(outputs),
+      : rows(rows),
+        inputs(inputs),
+        outputs(outputs),
         panels(static_cast<int>(PadToPanel(outputs) / kPanel)),
-        a(Random(int64_t{rows} * (inputs + 3), 1)), weight(Random(int64_t{outputs} * inputs, 2)),
-        bias(Random(outputs, 3)), packed(int64_t{panels} * inputs * kPanel),
+        a(Random(int64_t{rows} * (inputs + 3), 1)),
+        weight(Random(int64_t{outputs} * inputs, 2)),
+        bias(Random(outputs, 3)),
+        packed(int64_t{panels} * inputs * kPanel),
         padded_bias(panels * kPanel) {
     for (int o = 0; o < outputs; ++o) {
       for (int i = 0; i < inputs; ++i) {
@@ -49,20 +53,29 @@ struct Product {
   }
 
   MultiplyArgs Args(std::vector<float>& out) const {
-    return {.a = a.data(), .a_stride = inputs + 3, .rows = rows, .panels = packed.data(),
-            .inputs = inputs, .panel_begin = 0, .panel_end = panels, .bias = padded_bias.data(),
-            .out = out.data(), .out_stride = panels * kPanel};
+    return {.a = a.data(),
+            .a_stride = inputs + 3,
+            .rows = rows,
+            .panels = packed.data(),
+            .inputs = inputs,
+            .panel_begin = 0,
+            .panel_end = panels,
+            .bias = padded_bias.data(),
+            .out = out.data(),
+            .out_stride = panels * kPanel};
   }
 };
 
 TEST_P(KernelsTest, MultiplyEqualsLinear) {
   for (const int rows : {1, 2, 3, 5, 6, 7, 12, 13, 30}) {
-    for (const auto& [inputs, outputs] : {std::pair{1, 1}, {7, 16}, {33, 17}, {64, 100}, {129, 150}}) {
+    for (const auto& [inputs, outputs] :
+         {std::pair{1, 1}, {7, 16}, {33, 17}, {64, 100}, {129, 150}}) {
       const Product p(rows, inputs, outputs);
       std::vector<float> out(rows * p.panels * kPanel, 100.0f), expected(outputs);
       kernels_.multiply(p.Args(out));
       for (int r = 0; r < rows; ++r) {
-        reference::Linear({p.a.data() + r * (inputs + 3), size_t(inputs)}, p.weight, p.bias, expected);
+        reference::Linear({p.a.data() + r * (inputs + 3), size_t(inputs)}, p.weight, p.bias,
+                          expected);
         for (int o = 0; o < outputs; ++o) {
           // `inputs` roundings of sums of that many unit-size products.
           ASSERT_NEAR(out[r * p.panels * kPanel + o], expected[o], 1e-6 * inputs + 1e-6)
@@ -129,8 +142,8 @@ TEST_P(KernelsTest, ActivationsEqualTheReferenceOverTheirRange) {
   for (float v = -110.0f; v <= 110.0f; v += 0.03125f) x.push_back(v);
   x.resize(PadToPanel(x.size()));
   std::vector<float> out(x.size());
-  for (const auto activation : {model::Activation::kSilu, model::Activation::kGeluErf,
-                                model::Activation::kGeluTanh}) {
+  for (const auto activation :
+       {model::Activation::kSilu, model::Activation::kGeluErf, model::Activation::kGeluTanh}) {
     kernels_.activate(activation, x.data(), static_cast<int>(x.size()), out.data());
     for (size_t i = 0; i < x.size(); ++i) {
       const float expected = reference::Activate(activation, x[i]);
@@ -179,20 +192,28 @@ TEST_P(KernelsTest, AttendEqualsTheReference) {
       for (const auto& [first, last] : {std::pair{0, 0}, {0, 36}, {6, 30}, {17, 17}, {3, 22}}) {
         const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
         reference::Attend(q, view, 1, table, block_tokens, first, last, scale, scores, expected);
-        kernels_.attend({.q = q.data(), .keys = view.keys + head_stride,
-                         .values_offset = values_offset, .block_stride = view.block_stride,
-                         .table = table.data(), .block_tokens = block_tokens, .head_dim = head_dim,
-                         .first = first, .last = last, .scale = scale, .scores = scores.data(),
+        kernels_.attend({.q = q.data(),
+                         .keys = view.keys + head_stride,
+                         .values_offset = values_offset,
+                         .block_stride = view.block_stride,
+                         .table = table.data(),
+                         .block_tokens = block_tokens,
+                         .head_dim = head_dim,
+                         .first = first,
+                         .last = last,
+                         .scale = scale,
+                         .scores = scores.data(),
                          .out = out.data()});
         EXPECT_THAT(out, testing::Pointwise(testing::FloatNear(3e-6f), expected))
-            << "head " << head_dim << ", blocks of " << block_tokens << ", " << first << " to " << last;
+            << "head " << head_dim << ", blocks of " << block_tokens << ", " << first << " to "
+            << last;
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, KernelsTest, testing::ValuesIn(AvailableKernels().begin(),
-                                                               AvailableKernels().end()),
+INSTANTIATE_TEST_SUITE_P(Paths, KernelsTest,
+                         testing::ValuesIn(AvailableKernels().begin(), AvailableKernels().end()),
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace

@@ -17,7 +17,8 @@ using testing::Pointwise;
 
 TEST(OperatorsTest, LayerNormCentersScalesAndShifts) {
   // mean 2, variance 1.25
-  const std::vector<float> x = {0.5f, 1.5f, 2.5f, 3.5f}, weight = {1, 2, 3, 4}, bias = {1, 0, -1, 0};
+  const std::vector<float> x = {0.5f, 1.5f, 2.5f, 3.5f}, weight = {1, 2, 3, 4},
+                           bias = {1, 0, -1, 0};
   std::vector<float> out(4);
   LayerNorm(x, weight, bias, 0.0f, out);
   const float s = 1.0f / std::sqrt(1.25f);
@@ -59,8 +60,8 @@ TEST(OperatorsTest, ActivationsHaveTheirKnownValues) {
   EXPECT_NEAR(Activate(model::Activation::kSilu, -2.0f), -0.238406f, 1e-6);
   EXPECT_NEAR(Activate(model::Activation::kGeluErf, 1.0f), 0.841345f, 1e-6);
   EXPECT_NEAR(Activate(model::Activation::kGeluTanh, 1.0f), 0.841192f, 1e-6);
-  for (const auto activation : {model::Activation::kSilu, model::Activation::kGeluErf,
-                                model::Activation::kGeluTanh}) {
+  for (const auto activation :
+       {model::Activation::kSilu, model::Activation::kGeluErf, model::Activation::kGeluTanh}) {
     EXPECT_EQ(Activate(activation, 0.0f), 0.0f);
     EXPECT_EQ(Activate(activation, 100.0f), 100.0f);
     EXPECT_NEAR(Activate(activation, -100.0f), 0.0f, 1e-6);
@@ -85,8 +86,9 @@ TEST(OperatorsTest, AttendReadsThroughTheTableAndHonoursTheRange) {
   std::vector<float> scores(6), out(kHeadDim);
   Attend(q, view, /*kv_head=*/1, table, kBlockTokens, /*first=*/3, /*last=*/4, 0.5f, scores, out);
 
-  const float* k3 = pool.data() + 3 * 2 * values_offset + head_stride + kHeadDim;  // block 3, slot 1
-  const float* k4 = pool.data() + head_stride;                                     // block 0, slot 0
+  const float* k3 =
+      pool.data() + 3 * 2 * values_offset + head_stride + kHeadDim;  // block 3, slot 1
+  const float* k4 = pool.data() + head_stride;                       // block 0, slot 0
   const auto score = [&](const float* k) {
     return 0.5 * (double{q[0]} * k[0] + double{q[1]} * k[1] + double{q[2]} * k[2]);
   };

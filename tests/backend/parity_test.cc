@@ -33,7 +33,8 @@ TEST_P(ParityTest, EveryPathAgreesWithTheReference) {
     float worst = 0.0f;
     for (size_t row = 0; row < expected.size(); ++row) {
       for (size_t i = 0; i < expected[row].logprobs.size(); ++i) {
-        worst = std::max(worst, std::abs(sequence.rows[row].logprobs[i] - expected[row].logprobs[i]));
+        worst =
+            std::max(worst, std::abs(sequence.rows[row].logprobs[i] - expected[row].logprobs[i]));
       }
     }
     EXPECT_LT(worst, kTolerance) << c;

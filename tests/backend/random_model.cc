@@ -78,8 +78,8 @@ model::ModelConfig MakeConfig(const std::string& family) {
     c.head_dim = 8;
     c.intermediate_size = 56;
     c.tied_head = false;
-    c.rope_scaling = {.factor = 4.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f,
-                      .original_context = 32};
+    c.rope_scaling = {
+        .factor = 4.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f, .original_context = 32};
   } else if (family == "qwen2") {
     c = RmsConfig(family);
     c.architecture = model::Architecture::kQwen2;

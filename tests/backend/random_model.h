@@ -10,9 +10,9 @@
 
 namespace luna::backend {
 
-// "gpt2", "gpt2-plain" (no biases, untied, exact GELU), "llama" (GQA, Llama 3 scaling, untied), "qwen2"
-// (QKV biases), "gemma3" (two kinds of layers, QK norms, four norms). Sizes are chosen to be no
-// multiple of a vector or panel.
+// "gpt2", "gpt2-plain" (no biases, untied, exact GELU), "llama" (GQA, Llama 3 scaling, untied),
+// "qwen2" (QKV biases), "gemma3" (two kinds of layers, QK norms, four norms). Sizes are chosen to
+// be no multiple of a vector or panel.
 std::shared_ptr<model::Model> MakeRandomModel(const std::string& family);
 std::vector<std::string> RandomModelFamilies();
 

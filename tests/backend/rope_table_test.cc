@@ -18,8 +18,9 @@ model::ModelConfig Config(int head_dim, std::vector<model::LayerConfig> layers) 
 
 TEST(RopeTableTest, FrequenciesFallWithThePair) {
   const auto config = Config(8, {{.rope_theta = 10000.0f}});
-  EXPECT_THAT(RopeFrequencies(config, config.layers[0]),
-              testing::Pointwise(testing::FloatEq(), std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
+  EXPECT_THAT(
+      RopeFrequencies(config, config.layers[0]),
+      testing::Pointwise(testing::FloatEq(), std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
 }
 
 TEST(RopeTableTest, LinearFactorAndFileFactorsDivide) {
@@ -29,11 +30,12 @@ TEST(RopeTableTest, LinearFactorAndFileFactorsDivide) {
               testing::Pointwise(testing::FloatEq(), std::vector<float>{0.125f, 0.01f / 32}));
 }
 
-// Wavelengths 2 pi / f against an original context of 8192: under 2048 kept, over 8192 divided by 8.
+// Wavelengths 2 pi / f against an original context of 8192: under 2048 kept, over 8192 divided
+// by 8.
 TEST(RopeTableTest, Llama3ScalingKeepsShortWavesAndStretchesLongOnes) {
   auto config = Config(128, {{.rope_theta = 500000.0f}});
-  config.rope_scaling = {.factor = 8.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f,
-                         .original_context = 8192};
+  config.rope_scaling = {
+      .factor = 8.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f, .original_context = 8192};
   const std::vector<float> scaled = RopeFrequencies(config, config.layers[0]);
   int kept = 0, between = 0, stretched = 0;
   for (int i = 0; i < 64; ++i) {

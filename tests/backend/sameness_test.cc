@@ -90,8 +90,8 @@ TEST_P(SamenessTest, CompanionsAndTheirOrderDoNotMatter) {
     }
   }
   for (int i = 0; i < 30; i += 7) {
-    EXPECT_THAT(sequences[i].rows,
-                testing::ElementsAreArray(Alone(5 + i * 13 % 41, 100 + i))) << "sequence " << i;
+    EXPECT_THAT(sequences[i].rows, testing::ElementsAreArray(Alone(5 + i * 13 % 41, 100 + i)))
+        << "sequence " << i;
   }
 }
 
@@ -173,8 +173,8 @@ std::vector<Parameters> AllParameters() {
 
 INSTANTIATE_TEST_SUITE_P(All, SamenessTest, testing::ValuesIn(AllParameters()),
                          [](const testing::TestParamInfo<Parameters>& info) {
-                           std::string name = std::get<0>(info.param).label() + "_" +
-                                              std::get<1>(info.param);
+                           std::string name =
+                               std::get<0>(info.param).label() + "_" + std::get<1>(info.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -16,7 +16,8 @@ bool RowResult::operator==(const RowResult& other) const {
          std::memcmp(logprobs.data(), other.logprobs.data(), logprobs.size() * sizeof(float)) == 0;
 }
 
-kv::KvLayout TestLayout(const model::ModelConfig& config, int block_tokens, const Backend& backend) {
+kv::KvLayout TestLayout(const model::ModelConfig& config, int block_tokens,
+                        const Backend& backend) {
   std::vector<int> windows;
   for (const model::LayerConfig& layer : config.layers) windows.push_back(layer.sliding_window);
   return kv::MakeLayout(windows, block_tokens, backend.token_layer_bytes());
@@ -99,7 +100,8 @@ void SequenceDriver::BuildBatch(std::span<const Chunk> chunks, const sample::Sam
   }
 }
 
-absl::Status SequenceDriver::Step(std::span<const Chunk> chunks, const sample::SamplingParams& params,
+absl::Status SequenceDriver::Step(std::span<const Chunk> chunks,
+                                  const sample::SamplingParams& params,
                                   const std::function<bool(int position)>& wanted) {
   for (const Chunk& chunk : chunks) Extend(*chunk.sequence, chunk.count);
   BuildBatch(chunks, params, wanted);

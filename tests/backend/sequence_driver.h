@@ -1,5 +1,5 @@
-// Drives a backend as the engine would, with tables of its own: sequences in a scrambled pool, blocks
-// behind a window given back and used again.
+// Drives a backend as the engine would, with tables of its own: sequences in a scrambled pool,
+// blocks behind a window given back and used again.
 #ifndef LUNA_TESTS_BACKEND_SEQUENCE_DRIVER_H_
 #define LUNA_TESTS_BACKEND_SEQUENCE_DRIVER_H_
 
@@ -22,7 +22,7 @@ inline constexpr float kNotAmongTheTop = 1.0f;
 struct RowResult {
   absl::Status status;
   TokenId token = 0;
-  std::vector<float> logprobs;  // [vocab_size] by token id, or empty
+  std::vector<float> logprobs;                    // [vocab_size] by token id, or empty
   bool operator==(const RowResult& other) const;  // bit for bit
 };
 

@@ -20,8 +20,7 @@ TEST(StatusDetailsTest, AFieldAndADelayStayWithTheirStatus) {
 }
 
 TEST(StatusDetailsTest, ADelayIsNeverZero) {
-  const absl::Status status =
-      WithRetryAfter(absl::UnavailableError("x"), absl::Microseconds(3));
+  const absl::Status status = WithRetryAfter(absl::UnavailableError("x"), absl::Microseconds(3));
   EXPECT_EQ(RetryAfterOf(status), absl::Milliseconds(1));
 }
 

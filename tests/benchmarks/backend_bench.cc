@@ -1,7 +1,6 @@
-// Speed of a backend alone, without scheduler or server: prefill of one prompt, then greedy decoding of
-// batches at a given context.
-// Wall time, and CPU time of all threads: on a machine that is shared, only the second says something,
-// and with one thread the most.
+// Speed of a backend alone, without scheduler or server: prefill of one prompt, then greedy
+// decoding of batches at a given context. Wall time, and CPU time of all threads: on a machine that
+// is shared, only the second says something, and with one thread the most.
 //   luna-backend-bench MODEL [--backend NAME] [--path NAME] [--threads N] [--context N]
 #include <algorithm>
 #include <chrono>
@@ -40,7 +39,8 @@ struct Arguments {
 class Bench {
  public:
   Bench(Backend& backend, const model::ModelConfig& config, int context)
-      : config_(config), context_(context),
+      : config_(config),
+        context_(context),
         driver_(backend, config, /*block_tokens=*/16, NumBlocks(backend)) {
     greedy_.temperature = 0.0f;
   }
@@ -121,7 +121,8 @@ int Main(int argc, char** argv) {
   LUNA_CHECK(backend.ok()) << backend.status();
   const BackendInfo& info = (*backend)->info();
   std::printf("%s, %s, %s: %.0f MB of weights, ready in %.2f s\n", arguments.model.c_str(),
-              info.name.c_str(), info.numerics.c_str(), info.weights_bytes / 1e6, watch.wall_seconds());
+              info.name.c_str(), info.numerics.c_str(), info.weights_bytes / 1e6,
+              watch.wall_seconds());
   Bench bench(**backend, (*model)->config, arguments.context);
   bench.Prefill(100, 100, 3);
   bench.Prefill(400, 256, 2);

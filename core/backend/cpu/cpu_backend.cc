@@ -18,7 +18,9 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(std::shared_ptr<const model::Model> model, const cpu::Kernels& kernels,
              int max_batch_tokens, std::unique_ptr<cpu::Decoder> decoder)
-      : model_(std::move(model)), max_batch_tokens_(max_batch_tokens), decoder_(std::move(decoder)) {
+      : model_(std::move(model)),
+        max_batch_tokens_(max_batch_tokens),
+        decoder_(std::move(decoder)) {
     info_ = {.name = "cpu",
              .numerics = "weights f32, KV f32, path " + std::string(kernels.name),
              .vocab_size = model_->config.vocab_size,
@@ -66,8 +68,8 @@ absl::StatusOr<const cpu::Kernels*> ChooseKernels(const std::string& code_path) 
   for (const cpu::Kernels* kernels : cpu::AvailableKernels()) {
     if (kernels->name == code_path) return kernels;
   }
-  return absl::InvalidArgumentError(absl::StrCat("code path '", code_path, "' is not one of: ",
-                                                 absl::StrJoin(CpuCodePaths(), ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "code path '", code_path, "' is not one of: ", absl::StrJoin(CpuCodePaths(), ", ")));
 }
 
 }  // namespace

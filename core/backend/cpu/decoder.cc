@@ -10,8 +10,8 @@
 namespace luna::backend::cpu {
 namespace {
 
-// A step has eight barriers a layer, and one may take milliseconds where another process wants the core;
-// a step of fewer products than this is soon done by one thread.
+// A step has eight barriers a layer, and one may take milliseconds where another process wants the
+// core; a step of fewer products than this is soon done by one thread.
 constexpr int64_t kProductsWorthSharing = 4'000'000;
 
 }  // namespace
@@ -32,16 +32,17 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        const Kernels& kernels,
                                                        const BackendOptions& options) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options));
-  LUNA_ASSIGN_OR_RETURN(decoder->weights_, PackedWeights::Pack(*decoder->model_, decoder->workers_));
-  LUNA_ASSIGN_OR_RETURN(
-      decoder->scratch_,
-      Scratch::Make(decoder->config_, options.max_batch_tokens, options.num_threads));
+  LUNA_ASSIGN_OR_RETURN(decoder->weights_,
+                        PackedWeights::Pack(*decoder->model_, decoder->workers_));
+  LUNA_ASSIGN_OR_RETURN(decoder->scratch_, Scratch::Make(decoder->config_, options.max_batch_tokens,
+                                                         options.num_threads));
   return decoder;
 }
 
 void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
                    std::span<sample::SampledToken> sampled) {
-  const int64_t products = batch.num_tokens() * weights_.bytes() / static_cast<int64_t>(sizeof(float));
+  const int64_t products =
+      batch.num_tokens() * weights_.bytes() / static_cast<int64_t>(sizeof(float));
   const bool share = share_small_steps_ || products >= kProductsWorthSharing;
   const int threads = share ? workers_.num_threads() : 1;
   work_ = {.batch = &batch,
@@ -71,12 +72,13 @@ void Decoder::RunThread(int thread) {
 
 void Decoder::RunLayer(int layer, int thread) {
   const PackedLayer& w = weights_.layers()[layer];
-  const float* previous_post_norm = layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
+  const float* previous_post_norm =
+      layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
   AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
   workers_.Sync();
   const Range panels = RangeOf(w.qkv.num_panels, thread);
-  kernels_.multiply(ProductOf(w.qkv, scratch_.normed.data, scratch_.normed.stride, scratch_.qkv.data,
-                              scratch_.qkv.stride, work_.rows, panels));
+  kernels_.multiply(ProductOf(w.qkv, scratch_.normed.data, scratch_.normed.stride,
+                              scratch_.qkv.data, scratch_.qkv.stride, work_.rows, panels));
   workers_.Sync();
   RotateAndStore(layer, thread);
   workers_.Sync();
@@ -94,8 +96,8 @@ void Decoder::RunLayer(int layer, int thread) {
   workers_.Sync();
 }
 
-MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride, float* out,
-                                int64_t out_stride, int rows, Range panels) const {
+MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride,
+                                float* out, int64_t out_stride, int rows, Range panels) const {
   return {.a = a,
           .a_stride = a_stride,
           .rows = rows,
@@ -114,8 +116,8 @@ void Decoder::Embed(int thread) {
   const Range range = RangeOf(work_.rows, thread);
   for (int row = range.begin; row < range.end; ++row) {
     float* out = scratch_.hidden.row(row);
-    model::DequantizeRow(w.token_embedding.dtype, w.token_embedding.row(work_.batch->token_ids[row]),
-                         size, out);
+    model::DequantizeRow(w.token_embedding.dtype,
+                         w.token_embedding.row(work_.batch->token_ids[row]), size, out);
     for (int i = 0; i < size; ++i) out[i] *= config_.embedding_scale;
     if (!config_.learned_positions) continue;
     float* position = scratch_.normed.row(row);
@@ -126,8 +128,8 @@ void Decoder::Embed(int thread) {
 }
 
 void Decoder::Norm(const float* x, const float* weight, const float* bias, float* out) const {
-  const auto norm = config_.norm == model::NormKind::kLayerNorm ? kernels_.layer_norm
-                                                                : kernels_.rms_norm;
+  const auto norm =
+      config_.norm == model::NormKind::kLayerNorm ? kernels_.layer_norm : kernels_.rms_norm;
   norm(x, weight, bias, config_.norm_epsilon, config_.hidden_size, out);
 }
 
@@ -224,12 +226,12 @@ void Decoder::ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_
 }
 
 void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
-  // A gate and its up are two neighbouring panels of one thread, so the activation needs no barrier.
+  // A gate and its up are two neighbouring panels of one thread, so the activation needs no
+  // barrier.
   const int group = config_.gated_ffn ? 2 : 1;
-  const Range outputs =
-      RangeOf(matrix.num_panels / group, thread);  // panels of `activated`
-  kernels_.multiply(ProductOf(matrix, scratch_.normed.data, scratch_.normed.stride, scratch_.up.data,
-                              scratch_.up.stride, work_.rows,
+  const Range outputs = RangeOf(matrix.num_panels / group, thread);  // panels of `activated`
+  kernels_.multiply(ProductOf(matrix, scratch_.normed.data, scratch_.normed.stride,
+                              scratch_.up.data, scratch_.up.stride, work_.rows,
                               {outputs.begin * group, outputs.end * group}));
   const int count = outputs.end - outputs.begin;
   for (int row = 0; row < work_.rows; ++row) {

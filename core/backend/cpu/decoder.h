@@ -20,21 +20,20 @@
 
 namespace luna::backend::cpu {
 
-// All threads walk the layers together, phase by phase, with a barrier after each. In a phase a thread
-// owns some rows, some output panels or some (row, head) pairs, by a static partition; what is computed
-// for a row depends neither on the partition nor on the other rows. A step too small to be worth its
-// barriers runs on the calling thread alone. A step allocates nothing.
+// All threads walk the layers together, phase by phase, with a barrier after each. In a phase a
+// thread owns some rows, some output panels or some (row, head) pairs, by a static partition; what
+// is computed for a row depends neither on the partition nor on the other rows. A step too small to
+// be worth its barriers runs on the calling thread alone. A step allocates nothing.
 class Decoder {
  public:
-  // `options` were checked, num_threads is not 0. RESOURCE_EXHAUSTED if weights or scratch do not fit
-  // into memory.
+  // `options` were checked, num_threads is not 0. RESOURCE_EXHAUSTED if weights or scratch do not
+  // fit into memory.
   static absl::StatusOr<std::unique_ptr<Decoder>> Make(std::shared_ptr<const model::Model> model,
                                                        const Kernels& kernels,
                                                        const BackendOptions& options);
 
   // The batch was checked against `pool`. `sampled` [batch.samples], in their order.
-  void Step(const batch::Batch& batch, const KvPool& pool,
-            std::span<sample::SampledToken> sampled);
+  void Step(const batch::Batch& batch, const KvPool& pool, std::span<sample::SampledToken> sampled);
 
   int64_t weights_bytes() const { return weights_.bytes(); }
 
@@ -57,7 +56,8 @@ class Decoder {
   void RunThread(int thread);
   void RunLayer(int layer, int thread);
   void Embed(int thread);
-  // hidden += post_norm(projected) where there is a post norm, then normed = norm(hidden), row by row.
+  // hidden += post_norm(projected) where there is a post norm, then normed = norm(hidden), row by
+  // row.
   void AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias, int thread);
   void Norm(const float* x, const float* weight, const float* bias, float* out) const;
   // QK norm and RoPE in place; keys and values into their slots.

@@ -15,18 +15,19 @@ inline constexpr int kPanel = 16;
 constexpr int64_t PadToPanel(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
 
 // out[r, o] = sum over i of a[r, i] * weight[o, i] + bias[o], for the outputs of some panels. Every
-// output has one accumulator that takes i in ascending order, whatever the number of rows or panels.
+// output has one accumulator that takes i in ascending order, whatever the number of rows or
+// panels.
 struct MultiplyArgs {
-  const float* a = nullptr;       // [rows, a_stride], the first `inputs` of each row
+  const float* a = nullptr;  // [rows, a_stride], the first `inputs` of each row
   int64_t a_stride = 0;
   int rows = 0;
   const float* panels = nullptr;  // [panels][inputs][kPanel]; outputs past the last are zero
   int inputs = 0;
   int panel_begin = 0, panel_end = 0;
-  const float* bias = nullptr;    // [panels * kPanel], or null
-  float* out = nullptr;           // [rows, out_stride]
-  int64_t out_stride = 0;         // at least panels * kPanel
-  bool add_to_out = false;        // out += instead of out =
+  const float* bias = nullptr;  // [panels * kPanel], or null
+  float* out = nullptr;         // [rows, out_stride]
+  int64_t out_stride = 0;       // at least panels * kPanel
+  bool add_to_out = false;      // out += instead of out =
 };
 
 // One head of one token attends to positions [first, last], in order of position.
@@ -40,8 +41,8 @@ struct AttendArgs {
   int head_dim = 0;
   int first = 0, last = 0;
   float scale = 1.0f;
-  float* scores = nullptr;         // scratch, last - first + 1 + kScorePadding
-  float* out = nullptr;            // [head_dim]
+  float* scores = nullptr;  // scratch, last - first + 1 + kScorePadding
+  float* out = nullptr;     // [head_dim]
 };
 inline constexpr int kScorePadding = 16;
 
@@ -50,8 +51,8 @@ struct Kernels {
   void (*multiply)(const MultiplyArgs& args);
   void (*attend)(const AttendArgs& args);
   // Of one row; `bias` may be null; `out` may be `x`. All [size].
-  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, int size,
-                     float* out);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,
+                     int size, float* out);
   void (*rms_norm)(const float* x, const float* weight, const float* bias, float epsilon, int size,
                    float* out);
   // Rotates the pairs (i, i + half) of one head in place. cosines, sines: [half].

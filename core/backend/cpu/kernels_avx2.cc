@@ -1,5 +1,5 @@
-// AVX2 with FMA. All headers come before the target, so that no inline function of theirs is compiled
-// for it and then shared with code that runs anywhere.
+// AVX2 with FMA. All headers come before the target, so that no inline function of theirs is
+// compiled for it and then shared with code that runs anywhere.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

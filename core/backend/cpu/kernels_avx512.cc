@@ -1,5 +1,5 @@
-// AVX-512. All headers come before the target, so that no inline function of theirs is compiled for it
-// and then shared with code that runs anywhere.
+// AVX-512. All headers come before the target, so that no inline function of theirs is compiled for
+// it and then shared with code that runs anywhere.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

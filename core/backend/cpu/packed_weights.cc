@@ -66,7 +66,8 @@ class Packer {
   // The biases of stacked outputs, zero where one has none; null if none has.
   const float* StackedBias(std::span<const Tensor* const> biases,
                            std::span<const Tensor* const> matrices, int64_t outputs) {
-    const bool any = std::any_of(biases.begin(), biases.end(), [](const Tensor* b) { return bool(*b); });
+    const bool any =
+        std::any_of(biases.begin(), biases.end(), [](const Tensor* b) { return bool(*b); });
     if (!any) return nullptr;
     float* out = Take(outputs);
     if (out == nullptr) return nullptr;
@@ -159,8 +160,8 @@ absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model, Wor
   Packer counter(nullptr);
   counter.PackModel(model, packed);
   LUNA_ASSIGN_OR_RETURN(
-      packed.memory_,
-      MappedMemory::Allocate("packed weights", counter.size() * static_cast<int64_t>(sizeof(float))));
+      packed.memory_, MappedMemory::Allocate("packed weights",
+                                             counter.size() * static_cast<int64_t>(sizeof(float))));
   Packer packer(packed.memory_.floats());
   packer.PackModel(model, packed);
   packer.FillPanels(pool);

@@ -23,7 +23,7 @@ struct PackedMatrix {
 
 struct PackedLayer {
   const float *attention_norm = nullptr, *attention_norm_bias = nullptr;  // [hidden]
-  PackedMatrix qkv;  // outputs: q, k, v, one after the other
+  PackedMatrix qkv;                                  // outputs: q, k, v, one after the other
   const float *q_norm = nullptr, *k_norm = nullptr;  // [head_dim] or null
   PackedMatrix attention_output;
   const float* attention_post_norm = nullptr;  // [hidden] or null
@@ -34,7 +34,8 @@ struct PackedLayer {
   const float* ffn_post_norm = nullptr;  // [hidden] or null
 };
 
-// Const after it is made. The token embedding stays as it lies in the file: a step reads single rows.
+// Const after it is made. The token embedding stays as it lies in the file: a step reads single
+// rows.
 class PackedWeights {
  public:
   // RESOURCE_EXHAUSTED if the memory does not suffice. Uses all of `pool`.

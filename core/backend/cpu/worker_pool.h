@@ -10,8 +10,8 @@
 
 namespace luna::backend::cpu {
 
-// Waits until `value` is no longer `old`: spins for some microseconds, then sleeps in the kernel, so
-// that another process on the same core costs a wake-up and not the step.
+// Waits until `value` is no longer `old`: spins for some microseconds, then sleeps in the kernel,
+// so that another process on the same core costs a wake-up and not the step.
 void WaitWhileEqual(const std::atomic<uint32_t>& value, uint32_t old);
 
 // All `num_threads` arrive, then all leave. Reusable at once.
@@ -26,7 +26,8 @@ class Barrier {
   std::atomic<uint32_t> round_{0};
 };
 
-// [begin, end) of `count` things that thread `thread` of `num_threads` takes; the same at every call.
+// [begin, end) of `count` things that thread `thread` of `num_threads` takes; the same at every
+// call.
 struct Range {
   int begin, end;
 };
@@ -46,8 +47,8 @@ class WorkerPool {
 
   int num_threads() const { return num_threads_; }
 
-  // Calls body(thread) once on each thread, 0 <= thread < num_threads, and returns when all are done.
-  // Inside, Sync() is a barrier for all of them.
+  // Calls body(thread) once on each thread, 0 <= thread < num_threads, and returns when all are
+  // done. Inside, Sync() is a barrier for all of them.
   template <typename Body>
   void Run(Body& body) {
     RunErased([](void* body, int thread) { (*static_cast<Body*>(body))(thread); }, &body);

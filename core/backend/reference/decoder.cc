@@ -44,8 +44,10 @@ Decoder::Decoder(const model::Model& model, int max_batch_tokens)
       position_embedding_(Widen(model.weights.position_embedding)),
       final_norm_(Widen(model.weights.final_norm)),
       final_norm_bias_(Widen(model.weights.final_norm_bias)) {
-  if (model.weights.head.data != model.weights.token_embedding.data) head_ = Widen(model.weights.head);
-  for (const model::LayerWeights& layer : model.weights.layers) layers_.push_back(WidenLayer(layer));
+  if (model.weights.head.data != model.weights.token_embedding.data)
+    head_ = Widen(model.weights.head);
+  for (const model::LayerWeights& layer : model.weights.layers)
+    layers_.push_back(WidenLayer(layer));
   if (!config_.learned_positions) rope_ = RopeTable(config_, max_batch_tokens);
   const size_t tokens = max_batch_tokens;
   scratch_.hidden.resize(tokens * config_.hidden_size);
@@ -64,11 +66,27 @@ int64_t Decoder::weights_bytes() const {
   size_t values = token_embedding_.size() + position_embedding_.size() + final_norm_.size() +
                   final_norm_bias_.size() + head_.size();
   for (const Layer& l : layers_) {
-    for (const std::vector<float>* tensor :
-         {&l.attention_norm, &l.attention_norm_bias, &l.q, &l.k, &l.v, &l.q_bias, &l.k_bias, &l.v_bias,
-          &l.q_norm, &l.k_norm, &l.attention_output, &l.attention_output_bias, &l.attention_post_norm,
-          &l.ffn_norm, &l.ffn_norm_bias, &l.gate, &l.up, &l.up_bias, &l.down, &l.down_bias,
-          &l.ffn_post_norm}) {
+    for (const std::vector<float>* tensor : {&l.attention_norm,
+                                             &l.attention_norm_bias,
+                                             &l.q,
+                                             &l.k,
+                                             &l.v,
+                                             &l.q_bias,
+                                             &l.k_bias,
+                                             &l.v_bias,
+                                             &l.q_norm,
+                                             &l.k_norm,
+                                             &l.attention_output,
+                                             &l.attention_output_bias,
+                                             &l.attention_post_norm,
+                                             &l.ffn_norm,
+                                             &l.ffn_norm_bias,
+                                             &l.gate,
+                                             &l.up,
+                                             &l.up_bias,
+                                             &l.down,
+                                             &l.down_bias,
+                                             &l.ffn_post_norm}) {
       values += tensor->size();
     }
   }
@@ -107,7 +125,8 @@ void Decoder::ProjectAndStore(const batch::Batch& batch, int layer, int sequence
   const std::span<const int32_t> table = batch.block_table(view.group, sequence);
   const int block_tokens = pool.layout().block_tokens;
   const size_t head_dim = config_.head_dim;
-  for (int row = batch.sequence_starts[sequence]; row < batch.sequence_starts[sequence + 1]; ++row) {
+  for (int row = batch.sequence_starts[sequence]; row < batch.sequence_starts[sequence + 1];
+       ++row) {
     Norm(hidden(row), w.attention_norm, w.attention_norm_bias, scratch_.normed);
     const auto q = std::span(scratch_.q).subspan(size_t(row) * config_.q_size(), config_.q_size());
     Linear(scratch_.normed, w.q, w.q_bias, q);
@@ -137,7 +156,8 @@ void Decoder::Attention(const batch::Batch& batch, int layer, int sequence, cons
   const std::span<const int32_t> table = batch.block_table(view.group, sequence);
   const int heads_per_kv_head = config_.num_heads / config_.num_kv_heads;
   const size_t head_dim = config_.head_dim;
-  for (int row = batch.sequence_starts[sequence]; row < batch.sequence_starts[sequence + 1]; ++row) {
+  for (int row = batch.sequence_starts[sequence]; row < batch.sequence_starts[sequence + 1];
+       ++row) {
     const int last = batch.positions[row];
     const int first = FirstVisible(last, config_.layers[layer].sliding_window);
     for (int h = 0; h < config_.num_heads; ++h) {

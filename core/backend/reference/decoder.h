@@ -35,13 +35,13 @@ class Decoder {
 
  private:
   struct Scratch {
-    std::vector<float> hidden;                       // [max_batch_tokens, hidden]
-    std::vector<float> normed, projected;            // [hidden]
-    std::vector<float> q;                            // [max_batch_tokens, q_size]
-    std::vector<float> k, v;                         // [kv_size]
-    std::vector<float> attended;                     // [q_size]
-    std::vector<float> gate, up;                     // [intermediate]
-    std::vector<float> scores;                       // [context]
+    std::vector<float> hidden;             // [max_batch_tokens, hidden]
+    std::vector<float> normed, projected;  // [hidden]
+    std::vector<float> q;                  // [max_batch_tokens, q_size]
+    std::vector<float> k, v;               // [kv_size]
+    std::vector<float> attended;           // [q_size]
+    std::vector<float> gate, up;           // [intermediate]
+    std::vector<float> scores;             // [context]
   };
 
   std::span<float> hidden(int row);
@@ -59,7 +59,7 @@ class Decoder {
   std::vector<float> token_embedding_;     // [vocab, hidden]; also the head where it is tied
   std::vector<float> position_embedding_;  // [context, hidden] or empty
   std::vector<float> final_norm_, final_norm_bias_;  // [hidden]
-  std::vector<float> head_;                // [vocab, hidden]; empty where it is tied
+  std::vector<float> head_;                          // [vocab, hidden]; empty where it is tied
   std::vector<Layer> layers_;
   RopeTable rope_;
   Scratch scratch_;

@@ -67,8 +67,8 @@ class ReferenceBackend final : public Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(std::shared_ptr<const model::Model> model,
-                                                              const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(
+    std::shared_ptr<const model::Model> model, const BackendOptions& options) {
   if (!options.code_path.empty() && options.code_path != "reference") {
     return absl::InvalidArgumentError(
         absl::StrCat("code path '", options.code_path, "' is not one of the reference backend's"));

@@ -10,10 +10,10 @@
 
 namespace luna::backend {
 
-// What every other backend is compared with. num_threads has no meaning here; a code path other than
-// the empty one is refused. The weights are widened to f32 once.
-absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(std::shared_ptr<const model::Model> model,
-                                                              const BackendOptions& options);
+// What every other backend is compared with. num_threads has no meaning here; a code path other
+// than the empty one is refused. The weights are widened to f32 once.
+absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(
+    std::shared_ptr<const model::Model> model, const BackendOptions& options);
 
 }  // namespace luna::backend
 
