@@ -1,5 +1,6 @@
 #include "core/engine/engine.h"
 
+#include <string>
 #include <utility>
 
 #include "core/base/check.h"

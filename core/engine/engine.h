@@ -40,7 +40,8 @@ struct EngineOptions {
 
 // Public methods are thread-safe unless they say otherwise; they only put a command into the inbox.
 // Results come through callbacks on the engine thread, which must neither block nor call the
-// engine. Every callback is called exactly once, at the latest by Stop (with UNAVAILABLE).
+// engine; a refusal because the inbox is full or closed comes on the caller's own, before the
+// method returns. Every callback is called exactly once, at the latest by Stop (with UNAVAILABLE).
 class Engine {
  public:
   template <typename T>

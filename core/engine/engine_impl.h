@@ -87,6 +87,10 @@ class Engine::Impl {
   absl::StatusOr<Session*> SessionFor(const Request& request);
   absl::Status Begin(const Request& request, Session& session,
                      std::shared_ptr<TokenStream>& stream);
+  std::unique_ptr<Generation> NewGeneration(const Request& request, Session& session,
+                                            TurnDraft draft, Limit limit,
+                                            std::shared_ptr<TokenStream> stream);
+  Generation& Enlist(std::unique_ptr<Generation> generation);
   absl::Status CheckTokens(const Request& request) const;
   int64_t RoomForPrompt(const TokenLimits& limits, const sample::StopParams& stopping) const;
   absl::Status StandInLine(Generation& generation);

@@ -120,55 +120,68 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   stopping.max_tokens = answer.max_tokens;
   PrepareCache(session, draft);
 
-  auto owned = std::make_unique<Generation>();
-  Generation& generation = *owned;
-  generation.number = SequenceId(++last_sequence_);
-  generation.id = RandomKey();
-  generation.caller = request.caller;
-  generation.request_id = request.request_id;
-  generation.session = &session;
-  generation.stream = stream;
-  generation.draft = std::move(draft);
-  generation.limit = answer.limit;
-  generation.arrival = request.arrival;
-  generation.deadline = request.deadline;
+  std::unique_ptr<Generation> generation =
+      NewGeneration(request, session, std::move(draft), answer.limit, stream);
   const uint64_t seed = overrides.seed.has_value() ? *overrides.seed : NextSeed();
+  uint32_t queue_position = 0;
   if (answer.max_tokens > 0) {
-    generation.sequence.emplace(
-        sched::SequenceSpec{.id = generation.number,
+    generation->sequence.emplace(
+        sched::SequenceSpec{.id = generation->number,
                             .caller = std::hash<std::string>()(request.caller),
                             .priority = request.priority,
-                            .prompt = generation.draft.prompt,
+                            .prompt = generation->draft.prompt,
                             .sampling = sampling,
                             .stopping = stopping,
                             .seed = seed},
         &session.cache, tokenizer_);
-    LUNA_RETURN_IF_ERROR(StandInLine(generation));
+    LUNA_RETURN_IF_ERROR(StandInLine(*generation));
+    queue_position = static_cast<uint32_t>(scheduler_.QueuePosition(&*generation->sequence));
   }
-
-  session.live = &generation;
-  session.last_active = now_;
-  session.answer_tokens = 0;
-  by_id_.emplace(generation.id, &generation);
-  if (!generation.request_id.empty()) request_ids_.emplace(request.caller, request.request_id);
-  live_.emplace(generation.number, std::move(owned));
 
   const int64_t mailbox = std::min(answer.max_tokens, kMailboxTokens);
   stream->Reserve(mailbox, mailbox * kBytesPerToken);
   stream->Accept({
-      .generation_id = generation.id,
-      .queue_position = generation.scheduled
-                            ? static_cast<uint32_t>(scheduler_.QueuePosition(&*generation.sequence))
-                            : 0,
+      .generation_id = generation->id,
+      .queue_position = queue_position,
       .sampling = std::move(sampling),
       .stopping = std::move(stopping),
       .seed = seed,
       .turn = session.turn(),
   });
-  if (!generation.sequence.has_value()) {
-    End(generation, {.reason = FinishReason::kLength, .limit = answer.limit}, Turn::kCommit);
+  Generation& live = Enlist(std::move(generation));
+  if (!live.sequence.has_value()) {
+    End(live, {.reason = FinishReason::kLength, .limit = answer.limit}, Turn::kCommit);
   }
   return absl::OkStatus();
+}
+
+std::unique_ptr<Generation> Engine::Impl::NewGeneration(const Request& request, Session& session,
+                                                        TurnDraft draft, Limit limit,
+                                                        std::shared_ptr<TokenStream> stream) {
+  auto generation = std::make_unique<Generation>();
+  generation->number = SequenceId(++last_sequence_);
+  generation->id = RandomKey();
+  generation->caller = request.caller;
+  generation->request_id = request.request_id;
+  generation->session = &session;
+  generation->stream = std::move(stream);
+  generation->draft = std::move(draft);
+  generation->limit = limit;
+  generation->arrival = request.arrival;
+  generation->deadline = request.deadline;
+  return generation;
+}
+
+// From here on it lives, and End() is the only way out.
+Generation& Engine::Impl::Enlist(std::unique_ptr<Generation> generation) {
+  Generation& live = *generation;
+  live.session->live = &live;
+  live.session->last_active = now_;
+  live.session->answer_tokens = 0;
+  by_id_.emplace(live.id, &live);
+  if (!live.request_id.empty()) request_ids_.emplace(live.caller, live.request_id);
+  live_.emplace(live.number, std::move(generation));
+  return live;
 }
 
 // How long a prompt may be before a conversation drops its oldest turns: as much of the answer as
