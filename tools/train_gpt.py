@@ -43,7 +43,7 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(layers=4, width=160, heads=5, vocab=2048, context=512, steps=4000, rows=4,
+    "tiny": Size(layers=4, width=160, heads=5, vocab=2048, context=512, steps=3300, rows=4,
                  lr=5e-3),
     "luna": Size(layers=8, width=512, heads=8, vocab=4096, context=512, steps=6000, rows=32,
                  lr=2e-3),
@@ -59,7 +59,8 @@ def make_model(size: Size, end_id: int) -> transformers.GPT2LMHeadModel:
         bos_token_id=end_id, eos_token_id=end_id, tie_word_embeddings=True)
     model = transformers.GPT2LMHeadModel(config)
     with torch.no_grad():
-        model.transformer.wpe.weight.copy_(0.05 * waves(size.context, size.width))
+        model.transformer.wte.weight.normal_(std=0.05)
+        model.transformer.wpe.weight.copy_(0.1 * waves(size.context, size.width))
     return model
 
 
@@ -92,11 +93,12 @@ def make_optimizers(model, size: Size) -> list:
     for name, weight in model.named_parameters():
         if name.endswith("c_attn.weight"):
             weight.fused = 3
-    embeddings = [model.transformer.wte.weight, model.transformer.wpe.weight]
     vectors = [p for p in model.parameters() if p.dim() == 1]
+    # Positions learn slowly, or the noise of the first steps would wash their waves out.
     adam = torch.optim.AdamW(
-        [{"params": embeddings, "weight_decay": 0.0}, {"params": vectors, "weight_decay": 0.0}],
-        lr=size.lr, betas=(0.9, 0.95))
+        [{"params": [model.transformer.wte.weight] + vectors},
+         {"params": [model.transformer.wpe.weight], "lr": 0.01 * size.lr}],
+        lr=size.lr, betas=(0.9, 0.95), weight_decay=0.0)
     optimizers = [Muon(matrices, lr=size.lr, weight_decay=0.1), adam]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
