@@ -27,6 +27,7 @@ inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr int kMaxPriority = 100;
 // So that the answer, ids and pieces, stays below the 4 MiB that a client takes by default.
 inline constexpr size_t kMaxTokenizeBytes = 512 * 1024;
+inline constexpr int kMaxDetokenizeIds = 512 * 1024;
 
 // --- What comes in (convert_request.cc). ---
 

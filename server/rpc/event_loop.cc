@@ -1,11 +1,27 @@
 #include "server/rpc/event_loop.h"
 
+#include <future>
+
 #include <grpc/support/time.h>
 
 namespace luna::rpc {
 namespace {
 
 constexpr size_t kUsualReady = 1024;
+
+class Task final : public EventLoop::Reader {
+ public:
+  explicit Task(std::function<void()> run) : run_(std::move(run)) {}
+  void OnReady() override {
+    run_();
+    done_.set_value();
+  }
+  void Wait() { done_.get_future().wait(); }
+
+ private:
+  const std::function<void()> run_;
+  std::promise<void> done_;
+};
 
 }  // namespace
 
@@ -40,6 +56,12 @@ void EventLoop::Kick() {
     armed_ = true;
   }
   alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Completion*>(&wake_up_));
+}
+
+void EventLoop::RunAndWait(std::function<void()> task) {
+  const auto posted = std::make_shared<Task>(std::move(task));
+  Post(posted);
+  posted->Wait();
 }
 
 void EventLoop::Run() {

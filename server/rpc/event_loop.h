@@ -4,6 +4,7 @@
 #ifndef LUNA_SERVER_RPC_EVENT_LOOP_H_
 #define LUNA_SERVER_RPC_EVENT_LOOP_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -71,8 +72,8 @@ class EventLoop {
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   void Start();
-  // Hands out what is still pending and joins the thread. The server was shut down and nobody calls
-  // Enqueue, Kick or Post any more.
+  // Hands out what is still pending and joins the thread. The server was shut down, and nobody starts
+  // an operation or calls Enqueue, Kick or Post any more: gRPC aborts the process that does.
   void Shutdown();
 
   // Puts `reader` on the list without waking anybody. Thread-safe; no foreign code, and no
@@ -85,6 +86,9 @@ class EventLoop {
     Enqueue(std::move(reader));
     Kick();
   }
+  // Runs `task` on the writer thread after all that came before, and waits for it. Not on the writer
+  // thread.
+  void RunAndWait(std::function<void()> task);
 
  private:
   void Run();

@@ -61,6 +61,7 @@ void GenerateCall::OnRequested(bool ok) {
     done_.Drop();
     return;
   }
+  ticket_.emplace(&host_->calls());
   Listen(host_, service_);
   generation_.Begin(&request_, context_, shared_from_this());
 }
@@ -147,6 +148,7 @@ void GenerateUnaryCall::OnRequested(bool ok) {
     done_.Drop();
     return;
   }
+  ticket_.emplace(&host_->calls());
   Listen(host_, service_);
   generation_.Begin(&request_, context_, shared_from_this());
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
@@ -46,6 +47,7 @@ class GenerateCall final : public EventLoop::Reader,
 
   Host* const host_;
   v1::InferenceService::AsyncService* const service_;
+  std::optional<LiveCalls::Ticket> ticket_;
   grpc::ServerContext context_;
   v1::GenerateRequest request_;
   grpc::ServerAsyncWriter<v1::GenerateEvent> writer_{&context_};
@@ -78,6 +80,7 @@ class GenerateUnaryCall final : public EventLoop::Reader,
 
   Host* const host_;
   v1::InferenceService::AsyncService* const service_;
+  std::optional<LiveCalls::Ticket> ticket_;
   grpc::ServerContext context_;
   v1::GenerateRequest request_;
   grpc::ServerAsyncResponseWriter<v1::GenerateResponse> responder_{&context_};

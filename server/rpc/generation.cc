@@ -50,7 +50,7 @@ void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerCon
     loop->Kick();
     return;
   }
-  ticket_ = std::make_unique<LiveCalls::Ticket>(&host_->live_calls());
+  ticket_ = std::make_unique<LiveCalls::Ticket>(&host_->generations());
   // `call` keeps this and the request alive.
   const bool queued = host_->workers().Run([this, call, request, loop] {
     Prepare(*request);

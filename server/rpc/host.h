@@ -16,7 +16,7 @@
 
 namespace luna::rpc {
 
-// How many calls that wait for the model are live. Thread-safe.
+// How many calls of a kind are live. Thread-safe.
 class LiveCalls {
  public:
   // A live call owns one. The LiveCalls must outlive it.
@@ -49,7 +49,10 @@ class Host {
 
   EventLoop& loop() { return loop_; }
   WorkerPool& workers() { return workers_; }
-  LiveCalls& live_calls() { return live_calls_; }
+  // Calls that wait for the model: what a drain waits for.
+  LiveCalls& generations() { return generations_; }
+  // Whatever may still start an operation on the event loop: what its end waits for.
+  LiveCalls& calls() { return calls_; }
 
   void Serve(const Serving* serving) { serving_.store(serving, std::memory_order_release); }
   // Null while the model loads.
@@ -64,7 +67,8 @@ class Host {
  private:
   std::atomic<const Serving*> serving_{nullptr};
   std::atomic<bool> draining_{false};
-  LiveCalls live_calls_;
+  LiveCalls generations_;
+  LiveCalls calls_;
   EventLoop loop_;
   WorkerPool workers_;
 };

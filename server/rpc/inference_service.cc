@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/absl_view.h"
 #include "core/base/status_details.h"
@@ -34,6 +35,10 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(const Serving& serving,
 
 absl::StatusOr<v1::DetokenizeResponse> Detokenize(const Serving& serving,
                                                   const v1::DetokenizeRequest& request) {
+  if (request.ids_size() > kMaxDetokenizeIds) {
+    return InvalidField("ids", absl::StrCat(request.ids_size(), " ids; the limit is ",
+                                            kMaxDetokenizeIds));
+  }
   LUNA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
                         ToTokenIds(request.ids(), "ids", serving.tokenizer->vocab_size()));
   v1::DetokenizeResponse response;

@@ -9,10 +9,8 @@ namespace luna::rpc {
 
 void LoadLog::Start() {
   if (stopped_) return;
-  const gpr_timespec due = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_micros(absl::ToInt64Microseconds(kLoadLogInterval), GPR_TIMESPAN));
-  alarm_.Set(host_->loop().queue(), due, alarmed_.Start(shared_from_this()));
+  ticket_.emplace(&host_->calls());
+  WaitForNext();
 }
 
 void LoadLog::Stop() {
@@ -20,8 +18,16 @@ void LoadLog::Stop() {
   if (alarmed_.pending()) alarm_.Cancel();
 }
 
+void LoadLog::WaitForNext() {
+  if (stopped_) return ticket_.reset();
+  const gpr_timespec due = gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_micros(absl::ToInt64Microseconds(kLoadLogInterval), GPR_TIMESPAN));
+  alarm_.Set(host_->loop().queue(), due, alarmed_.Start(shared_from_this()));
+}
+
 void LoadLog::OnAlarm(bool) {
-  if (stopped_) return;
+  if (stopped_) return ticket_.reset();
   host_->serving()->engine->TakeSnapshot(
       [self = shared_from_this()](absl::StatusOr<engine::Snapshot> snapshot) {
         self->snapshot_ = std::move(snapshot);
@@ -30,8 +36,7 @@ void LoadLog::OnAlarm(bool) {
 }
 
 void LoadLog::OnReady() {
-  if (stopped_) return;
-  if (snapshot_.ok()) {
+  if (snapshot_.ok() && !stopped_) {
     const engine::Load& load = snapshot_->load;
     const engine::PoolMemory& pool = snapshot_->pool;
     const bool busy = load.running + load.waiting > 0 || load.total_tokens != last_total_tokens_;
@@ -44,7 +49,7 @@ void LoadLog::OnReady() {
           pool.charged_blocks, pool.cached_blocks, pool.free_blocks, pool.total_blocks);
     }
   }
-  Start();
+  WaitForNext();
 }
 
 }  // namespace luna::rpc

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <grpcpp/alarm.h>
 
@@ -22,7 +23,7 @@ class LoadLog final : public EventLoop::Reader, public std::enable_shared_from_t
  public:
   explicit LoadLog(Host* host) : host_(host) {}
 
-  // The model is loaded.
+  // The model is loaded. Once.
   void Start();
   void Stop();
 
@@ -31,7 +32,10 @@ class LoadLog final : public EventLoop::Reader, public std::enable_shared_from_t
  private:
   void OnAlarm(bool ok);
 
+  void WaitForNext();
+
   Host* const host_;
+  std::optional<LiveCalls::Ticket> ticket_;  // from Start until nothing is pending after Stop
   grpc::Alarm alarm_;
   absl::StatusOr<engine::Snapshot> snapshot_;  // written by the engine thread while it is asked for
   uint64_t last_total_tokens_ = 0;

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "core/base/status_details.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/status.h"
 #include "server/rpc/unary_call.h"
@@ -33,7 +33,7 @@ void GetSessionMemory(const Serving& serving, const Caller& caller,
         for (const engine::SessionMemory& memory : snapshot.sessions) {
           if (memory.key == id || Handle(memory.id) == id) return ToProto(memory, caller);
         }
-        return absl::NotFoundError(absl::StrCat("there is no session '", id, "'"));
+        return WithField(absl::NotFoundError("no session has this id or handle"), "session_id");
       }));
 }
 
@@ -46,6 +46,7 @@ grpc::Status MonitorService::Service::EstimateCapacity(grpc::ServerContext*,
 }
 
 void MonitorService::Listen() {
+  watch_.snapshots = &snapshots_;
   methods_ = {
       ServeUnary(host_, &service_, &Service::RequestGetPool, GetPool),
       ServeUnary(host_, &service_, &Service::RequestGetSessionMemory, GetSessionMemory),

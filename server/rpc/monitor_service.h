@@ -7,6 +7,7 @@
 
 #include "luna/v1/monitor.grpc.pb.h"
 #include "server/rpc/host.h"
+#include "server/rpc/snapshot_source.h"
 #include "server/rpc/watch_call.h"
 
 namespace luna::rpc {
@@ -14,7 +15,7 @@ namespace luna::rpc {
 // Borrows the host; see InferenceService for its life.
 class MonitorService {
  public:
-  explicit MonitorService(Host* host) : host_(host) {}
+  explicit MonitorService(Host* host) : host_(host), snapshots_(host) {}
 
   grpc::Service* service() { return &service_; }
   void Listen();
@@ -36,6 +37,7 @@ class MonitorService {
   Host* const host_;
   Service service_;
   std::vector<std::shared_ptr<void>> methods_;
+  SnapshotSource snapshots_;
   WatchCall::Method watch_;
   std::vector<std::weak_ptr<WatchCall>> watches_;  // writer thread only
 };

@@ -1,7 +1,6 @@
 #include "server/rpc/rpc_server.h"
 
 #include <chrono>
-#include <functional>
 #include <utility>
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -16,16 +15,6 @@ namespace {
 
 // How long calls that are nobody's generation (a health watch, a slow list) may take to end.
 constexpr absl::Duration kGrace = absl::Milliseconds(500);
-
-// Runs once on the writer thread.
-class Task final : public EventLoop::Reader {
- public:
-  explicit Task(std::function<void()> run) : run_(std::move(run)) {}
-  void OnReady() override { run_(); }
-
- private:
-  const std::function<void()> run_;
-};
 
 void SetArguments(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
@@ -90,7 +79,7 @@ void RpcServer::SetServing(bool serving) {
 
 void RpcServer::Serve(const Serving* serving) {
   host_.Serve(serving);
-  host_.loop().Post(std::make_shared<Task>([log = load_log_] { log->Start(); }));
+  host_.loop().RunAndWait([this] { load_log_->Start(); });
   SetServing(true);
 }
 
@@ -105,12 +94,16 @@ void RpcServer::Stop() {
   if (server_ != nullptr) {
     BeginDrain();
     // What the engine ended just now is on its way to the readers.
-    host_.live_calls().WaitUntilNone(absl::Now() + kGrace);
-    host_.loop().Post(std::make_shared<Task>([this] {
+    host_.generations().WaitUntilNone(absl::Now() + kGrace);
+    host_.loop().RunAndWait([this] {
       load_log_->Stop();
       monitor_.StopWatches();
-    }));
+    });
     server_->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
+    // Calls that gRPC matched before that have begun when this has run; then all of them end.
+    host_.loop().RunAndWait([] {});
+    host_.workers().Stop();
+    host_.calls().WaitUntilNone(absl::InfiniteFuture());
   }
   host_.workers().Stop();
   host_.loop().Shutdown();

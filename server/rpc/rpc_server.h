@@ -46,7 +46,7 @@ class RpcServer {
   void BeginDrain();
   // False if generations are still live at `deadline`.
   bool WaitUntilDrained(absl::Time deadline) {
-    return host_.live_calls().WaitUntilNone(deadline);
+    return host_.generations().WaitUntilNone(deadline);
   }
 
   // Ends every call and joins the threads. Idempotent. Stop the engine first, so that what still runs

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <google/protobuf/util/time_util.h>
 
@@ -15,6 +16,17 @@ namespace {
 
 constexpr absl::Duration kDefaultRetry = absl::Seconds(1);
 
+// Of a message, which travels twice in the trailers: clients refuse trailers of more than 8 KiB.
+constexpr size_t kMaxMessageBytes = 1024;
+
+// Cut at a character, with a mark, if it is too long.
+std::string Shortened(std::string_view message) {
+  if (message.size() <= kMaxMessageBytes) return std::string(message);
+  size_t end = kMaxMessageBytes;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
+  return std::string(message.substr(0, end)) + "…";
+}
+
 void AddRetry(absl::Duration delay, google::rpc::Status& out) {
   google::rpc::RetryInfo info;
   *info.mutable_retry_delay() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
@@ -26,7 +38,7 @@ void AddRetry(absl::Duration delay, google::rpc::Status& out) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string message(StdView(status.message()));
+  const std::string message = Shortened(StdView(status.message()));
 
   google::rpc::Status full;
   full.set_code(static_cast<int>(status.code()));

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <grpcpp/server_context.h>
@@ -88,6 +89,7 @@ class UnaryCall final : public EventLoop::Reader,
  private:
   void OnRequested(bool ok) {
     if (!ok) return;  // the server shuts down
+    ticket_.emplace(&host_->calls());
     Listen(host_, method_);
     const Reply<Response> reply(
         [self = this->shared_from_this()](typename Reply<Response>::Make make) {
@@ -106,6 +108,7 @@ class UnaryCall final : public EventLoop::Reader,
 
   Host* const host_;
   const Method* const method_;
+  std::optional<LiveCalls::Ticket> ticket_;
   grpc::ServerContext context_;
   Request request_;
   grpc::ServerAsyncResponseWriter<Response> responder_{&context_};

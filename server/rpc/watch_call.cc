@@ -34,6 +34,7 @@ void WatchCall::OnRequested(bool ok) {
     done_.Drop();
     return;
   }
+  ticket_.emplace(&host_->calls());
   Listen(host_, method_);
   if (absl::Status loaded = host_->CheckLoaded(); !loaded.ok()) return Finish(loaded);
   const absl::StatusOr<absl::Duration> interval = ToInterval(request_);
@@ -45,18 +46,12 @@ void WatchCall::OnRequested(bool ok) {
   AskForSnapshot();
 }
 
-void WatchCall::AskForSnapshot() {
-  host_->serving()->engine->TakeSnapshot(
-      [self = shared_from_this()](absl::StatusOr<engine::Snapshot> snapshot) {
-        self->snapshot_ = std::move(snapshot);
-        self->host_->loop().Post(self);
-      });
-}
+void WatchCall::AskForSnapshot() { method_->snapshots->Ask(shared_from_this()); }
 
-void WatchCall::OnReady() {
+void WatchCall::OnSnapshot(const absl::StatusOr<engine::Snapshot>& snapshot) {
   if (gone_) return;
-  if (!snapshot_.ok()) return Finish(snapshot_.status());
-  current_ = ToProto(*snapshot_, caller_);
+  if (!snapshot.ok()) return Finish(snapshot.status());
+  current_ = ToProto(*snapshot, caller_);
   writer_.Write(current_, written_.Start(shared_from_this()));
 }
 

@@ -18,6 +18,7 @@
 #include "luna/v1/monitor.grpc.pb.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/host.h"
+#include "server/rpc/snapshot_source.h"
 
 namespace luna::rpc {
 
@@ -26,7 +27,8 @@ inline constexpr absl::Duration kMinWatchInterval = absl::Milliseconds(50);
 
 // Asks for a snapshot, writes it, waits, again; the next is asked for only after the last was written,
 // so a reader that does not read costs nothing. Owned by what is pending. Writer thread only.
-class WatchCall final : public EventLoop::Reader, public std::enable_shared_from_this<WatchCall> {
+class WatchCall final : public SnapshotSource::Taker,
+                        public std::enable_shared_from_this<WatchCall> {
  public:
   // How the next call is asked for, and who is told of a call that began.
   struct Method {
@@ -34,13 +36,14 @@ class WatchCall final : public EventLoop::Reader, public std::enable_shared_from
                        grpc::ServerAsyncWriter<v1::MemorySnapshot>*, void* tag)>
         next;
     std::function<void(std::shared_ptr<WatchCall>)> began;
+    SnapshotSource* snapshots;
   };
 
   WatchCall(Host* host, const Method* method) : host_(host), method_(method) {}
 
   static void Listen(Host* host, const Method* method);
 
-  void OnReady() override;
+  void OnSnapshot(const absl::StatusOr<engine::Snapshot>& snapshot) override;
 
   // The server shuts down: ends with UNAVAILABLE.
   void Stop();
@@ -58,15 +61,15 @@ class WatchCall final : public EventLoop::Reader, public std::enable_shared_from
 
   Host* const host_;
   const Method* const method_;
+  std::optional<LiveCalls::Ticket> ticket_;
   grpc::ServerContext context_;
   v1::WatchMemoryRequest request_;
   grpc::ServerAsyncWriter<v1::MemorySnapshot> writer_{&context_};
   grpc::Alarm alarm_;
   std::string caller_;
   absl::Duration interval_;
-  gpr_timespec due_;  // of the next snapshot
-  absl::StatusOr<engine::Snapshot> snapshot_;  // written by the engine thread while it is asked for
-  v1::MemorySnapshot current_;                 // being written
+  gpr_timespec due_;            // of the next snapshot
+  v1::MemorySnapshot current_;  // being written
   bool gone_ = false;
   bool stopping_ = false;
   bool finishing_ = false;

@@ -98,6 +98,28 @@ TEST_F(MonitorTest, SnapshotsCarryNoText) {
   EXPECT_EQ(snapshot.ShortDebugString().find("private words"), std::string::npos);
 }
 
+TEST_F(MonitorTest, ManyWatchersEachGetTheirOwnStream) {
+  constexpr int kWatchers = 40;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::MemorySnapshot>>> readers;
+  v1::WatchMemoryRequest request;
+  *request.mutable_interval() = TimeUtil::MillisecondsToDuration(50);
+  for (int i = 0; i < kWatchers; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    readers.push_back(client().monitor->WatchMemory(contexts.back().get(), request));
+  }
+  for (int i = 0; i < kWatchers; ++i) {
+    v1::MemorySnapshot snapshot;
+    uint64_t tick = 0;
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_TRUE(readers[i]->Read(&snapshot));
+      EXPECT_GT(snapshot.pool().tick(), tick);
+      tick = snapshot.pool().tick();
+    }
+    contexts[i]->TryCancel();
+  }
+}
+
 TEST_F(MonitorTest, AnIntervalHasLimits) {
   for (const int64_t milliseconds : {int64_t{49}, int64_t{0}, int64_t{-1}, int64_t{90'000'000}}) {
     grpc::ClientContext context;

@@ -70,6 +70,15 @@ TEST(StatusTest, CodeAndMessageAreTheSameInBothPlaces) {
   EXPECT_EQ(Find(details, retry), 0);
 }
 
+TEST(StatusTest, ALongMessageIsCutAtACharacter) {
+  std::string message = "x";
+  while (message.size() < 100'000) message += "뷁";
+  const grpc::Status status = ToGrpc(absl::InternalError(message));
+  EXPECT_LT(status.error_message().size() + status.error_details().size(), 4096u);
+  EXPECT_EQ(status.error_message(), message.substr(0, 1024) + "…");  // 1 + 341 * 3
+  EXPECT_EQ(Details(status).message(), status.error_message());
+}
+
 TEST(StatusTest, ANamedFieldIsAViolation) {
   google::rpc::BadRequest bad;
   ASSERT_EQ(Find(Details(ToGrpc(InvalidField("sampling.top_p", "2 is outside (0, 1]"))), bad), 1);
