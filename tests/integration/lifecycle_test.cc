@@ -1,6 +1,10 @@
 // How generations end before their time, and how the server does.
+#include <atomic>
 #include <future>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -227,6 +231,50 @@ TEST(ShutdownTest, WhatStillRunsWhenItStopsEndsWithAnError) {
   while (watch->Read(&snapshot)) {
   }
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Every kind of call, from several connections, until the server is gone.
+void Fire(const std::string& address, std::atomic<int>& answered) {
+  Client client(address);
+  grpc::Status status;
+  while (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    v1::GenerateResponse response;
+    status = Unary(client, TextRequest("a", 3), response);
+    v1::TokenizeResponse tokens;
+    v1::TokenizeRequest tokenize;
+    tokenize.set_text("a b c");
+    Call(client.inference, &v1::InferenceService::Stub::Tokenize, tokenize, tokens);
+    v1::PoolMemory pool;
+    Call(client.monitor, &v1::MonitorService::Stub::GetPool, v1::GetPoolRequest(), pool);
+    Stream stream(client, TextRequest("b", 3));
+    stream.Finish();
+    grpc::ClientContext context;
+    auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
+    v1::MemorySnapshot snapshot;
+    watch->Read(&snapshot);
+    context.TryCancel();
+    watch->Finish();
+    ++answered;
+  }
+}
+
+TEST(ShutdownTest, StoppingUnderFireIsOrderly) {
+  for (int round = 0; round < 10; ++round) {
+    auto server = std::make_unique<TestServer>(OptionsFor(kTinyModel));
+    const std::string address = server->AddressAt("127.0.0.1");
+    std::atomic<int> answered = 0;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 4; ++i) {
+      clients.emplace_back([&] { Fire(address, answered); });
+    }
+    // At different places of what they do.
+    WaitFor(server->client(), [round](const auto& snapshot) {
+      return snapshot.load().finished() > static_cast<uint64_t>(round * 3);
+    });
+    server.reset();
+    for (std::thread& client : clients) client.join();
+    EXPECT_GT(answered, 0);
+  }
 }
 
 TEST(ShutdownTest, WhileTheModelLoadsCallsAreUnavailable) {

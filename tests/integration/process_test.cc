@@ -134,6 +134,16 @@ TEST(ProcessTest, ASecondSignalEndsAtOnce) {
   EXPECT_FALSE(stream.Finish().ok());
 }
 
+// The end once overtook the first tasks of the writer thread, and gRPC aborted.
+TEST(ProcessTest, ASignalRightAfterTheReadyLineIsAnOrderlyEnd) {
+  for (int i = 0; i < 30; ++i) {
+    Process process({"--model", kTinyModel, "--listen", "127.0.0.1:0", "--threads", "1"});
+    process.WaitUntilReady();
+    process.Signal(SIGTERM);
+    EXPECT_EQ(process.Wait(), 0) << process.ReadErrors();
+  }
+}
+
 TEST(ProcessTest, PromptsAndAnswersAreNotLogged) {
   Process process({"--model", kTinyModel, "--listen", "127.0.0.1:0", "--log-level", "trace"});
   Client client(process.WaitUntilReady());
