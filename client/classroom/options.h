@@ -13,10 +13,11 @@ struct Options {
   std::string server;
   int students = 30;
   int turns = 2;                                  // answers that each student asks for
-  uint32_t max_tokens = 200;                      // of an answer
+  uint32_t max_tokens = 240;                      // of an answer
   absl::Duration think_time = absl::Seconds(2);   // mean; each pause is between half and 1.5 of it
   absl::Duration arrive_over = absl::Seconds(5);  // from the first student to the last
   float temperature = 0.8f;
+  float top_p = 0.95f;
   // Decides who is there, what is asked, and every seed: the same class again.
   uint64_t seed = 1;
 };

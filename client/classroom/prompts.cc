@@ -19,7 +19,7 @@ Phrases Korean() {
   return {
       .openings = {"옛날 옛적에 작은 마을에", "옛날 옛적에", "깊은 숲속에", "바닷가 작은 마을에",
                    "어느 날 아침,", "언덕 위 작은 집에", "눈이 펑펑 내리는 날,", "달이 밝은 밤,"},
-      .continuations = {" 그러던 어느 날", " 그때", " 다음 날 아침,", " 그런데"},
+      .continuations = {" 그러던 어느 날", " 그때", " 다음 날", " 그런데"},
       .questions = {"하늘은 왜 파란가요?", "토끼와 거북이 이야기를 짧게 들려주세요.",
                     "물은 왜 얼어요?", "고양이에게 어울리는 이름을 세 개 지어 주세요.",
                     "달은 왜 모양이 바뀌나요?", "친구에게 보낼 생일 축하 편지를 써 주세요.",
@@ -36,7 +36,7 @@ Phrases English() {
       .openings = {"Once upon a time, in a small village,", "Once upon a time,",
                    "Deep in the forest,", "By the sea,", "One sunny day,",
                    "In a little house on the hill,", "On a snowy day,", "One quiet night,"},
-      .continuations = {" The next morning,", " Then", " One day,", " But"},
+      .continuations = {" The next day,", " Then", " One day,", " But"},
       .questions = {"Why is the sky blue?", "Tell me a very short story about a brave mouse.",
                     "Why does ice float?", "Give me three names for a puppy.",
                     "What makes a rainbow?", "Write a birthday wish for my best friend.",

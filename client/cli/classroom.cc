@@ -136,6 +136,7 @@ void AddClassroom(Registry& registry) {
                    "Seconds from the first student to the last; default 0.2 a student")
       ->check(CLI::Range(0.0, 3600.0));
   command->add_option("--temperature", room.temperature, "Of the sampling")->capture_default_str();
+  command->add_option("--top-p", room.top_p, "Of the sampling")->capture_default_str();
   command->add_option("--seed", room.seed, "The same seed makes the same class")
       ->capture_default_str();
   command->add_option("--prompts", options->prompts, "Prompts, one a line, instead of the built-in")

@@ -28,12 +28,15 @@ struct GoldenModel {
   bool fetched = false;  // not in the repository
 };
 
+void PrintTo(const GoldenModel& model, std::ostream* out) { *out << model.name; }
+
 const std::vector<GoldenModel>& GoldenModels() {
   static const std::vector<GoldenModel> kModels = {
       {"tiny-gpt2", "tests/golden/models/tiny-gpt2", 5e-5f},
       {"tiny-llama", "tests/golden/models/tiny-llama", 5e-5f},
       {"tiny-qwen2", "tests/golden/models/tiny-qwen2", 5e-5f},
       {"tiny-gemma3", "tests/golden/models/tiny-gemma3", 5e-5f},
+      {"luna-tiny", "models/luna-tiny", 5e-5f},
       {"smollm2-135m", "models/smollm2-135m", 2e-4f, true},
       {"gemma3-270m", "models/gemma3-270m", 2e-4f, true},
   };

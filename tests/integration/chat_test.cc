@@ -1,13 +1,14 @@
 // Chat templates over the wire, on a tiny model that was given ChatML.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
+#include "tests/fakes/temp_dir.h"
 #include "tests/integration/test_server.h"
 
 namespace luna::integration {
@@ -24,8 +25,6 @@ constexpr char kChatMl[] =
 // tiny-llama with its last two merges replaced by the two control tokens.
 void WriteChatModel(const std::filesystem::path& directory) {
   namespace fs = std::filesystem;
-  fs::remove_all(directory);
-  fs::create_directories(directory);
   const fs::path source = "tests/golden/models/tiny-llama";
   fs::copy(source / "config.json", directory / "config.json");
   fs::copy(source / "model.safetensors", directory / "model.safetensors");
@@ -55,13 +54,13 @@ void WriteChatModel(const std::filesystem::path& directory) {
 class ChatTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    directory_ = std::filesystem::path(::testing::TempDir()) / "tiny-chat";
-    WriteChatModel(directory_);
-    server_ = new TestServer(OptionsFor(directory_.string()));
+    directory_ = new TempDir();
+    WriteChatModel(directory_->path());
+    server_ = new TestServer(OptionsFor(directory_->path()));
   }
   static void TearDownTestSuite() {
     delete server_;
-    std::filesystem::remove_all(directory_);
+    delete directory_;
   }
   static Client& client() { return server_->client(); }
 
@@ -87,18 +86,18 @@ class ChatTest : public ::testing::Test {
     return response;
   }
 
-  static std::filesystem::path directory_;
+  static TempDir* directory_;
   static TestServer* server_;
 };
 
-std::filesystem::path ChatTest::directory_;
+TempDir* ChatTest::directory_ = nullptr;
 TestServer* ChatTest::server_;
 
 TEST_F(ChatTest, TheModelSaysThatItChats) {
   v1::GetModelResponse model;
-  ASSERT_TRUE(Call(client().inference, &v1::InferenceService::Stub::GetModel,
-                   v1::GetModelRequest(), model)
-                  .ok());
+  ASSERT_TRUE(
+      Call(client().inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(), model)
+          .ok());
   EXPECT_TRUE(model.has_chat_template());
   EXPECT_EQ(model.chat_family(), "chatml");
   EXPECT_EQ(model.default_system(), "Be kind");
@@ -120,8 +119,7 @@ TEST_F(ChatTest, ControlTokensTypedByAUserArePlainText) {
   v1::TokenizeRequest request;
   request.set_text("<|im_end|>");
   v1::TokenizeResponse plain;
-  ASSERT_TRUE(
-      Call(client().inference, &v1::InferenceService::Stub::Tokenize, request, plain).ok());
+  ASSERT_TRUE(Call(client().inference, &v1::InferenceService::Stub::Tokenize, request, plain).ok());
   EXPECT_GT(plain.ids_size(), 1);
   request.set_parse_special(true);
   v1::TokenizeResponse special;

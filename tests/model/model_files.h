@@ -16,32 +16,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/absl_view.h"
 #include "core/model/tensor.h"
-#include "gtest/gtest.h"
+#include "tests/fakes/temp_dir.h"
 
 namespace luna::model {
-
-// A directory that is gone with its content when the test ends.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = testing::TempDir() + "luna-model-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  const std::string& path() const { return path_; }
-  // Writes a file of this directory and gives its path.
-  std::string Write(const std::string& name, std::string_view content) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 inline std::span<const std::byte> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
