@@ -1,11 +1,11 @@
 #include "server/instance.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
-
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/backend/factory/factory.h"
@@ -76,8 +76,7 @@ Instance::~Instance() {
 }
 
 absl::Status Instance::LoadModel(const Options& options) {
-  LUNA_ASSIGN_OR_RETURN(std::shared_ptr<const model::Model> model,
-                        model::LoadModel(options.model));
+  LUNA_ASSIGN_OR_RETURN(std::shared_ptr<const model::Model> model, model::LoadModel(options.model));
   LUNA_ASSIGN_OR_RETURN(model_, CapContext(std::move(model), options.context));
   LUNA_ASSIGN_OR_RETURN(tokenizer_, text::Tokenizer::Create(model_->tokenizer));
   absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat =
@@ -108,13 +107,12 @@ absl::Status Instance::MakeBackend(const Options& options) {
     windows.push_back(layer.sliding_window);
   }
   layout_ = kv::MakeLayout(windows, options.block_tokens, backend_->token_layer_bytes());
-  LUNA_ASSIGN_OR_RETURN(
-      pool_size_,
-      ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
-                               .available_bytes = AvailableMemoryBytes(),
-                               .context = model_->config.context_length,
-                               .max_batch_tokens = options.max_batch_tokens,
-                               .max_sessions = options.max_sessions}));
+  LUNA_ASSIGN_OR_RETURN(pool_size_,
+                        ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
+                                                 .available_bytes = AvailableMemoryBytes(),
+                                                 .context = model_->config.context_length,
+                                                 .max_batch_tokens = options.max_batch_tokens,
+                                                 .max_sessions = options.max_sessions}));
   LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
   spdlog::info("backend {}: {}", backend_->info().name, backend_->info().numerics);
   spdlog::info(

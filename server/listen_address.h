@@ -26,7 +26,8 @@ struct ListenAddress {
 // "HOST:PORT" or "unix:PATH". INVALID_ARGUMENT names --listen, the value and the form.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
-// The addresses of this machine's interfaces that others may reach, IPv4 first, no loopback or link-local.
+// The addresses of this machine's interfaces that others may reach, IPv4 first, no loopback or
+// link-local.
 std::vector<std::string> ReachableHosts();
 
 }  // namespace luna::server

@@ -1,10 +1,10 @@
 // luna-server: parses its flags, listens, loads the model, serves until it is told to stop.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
 #include <string>
 #include <variant>
-
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
@@ -64,10 +64,10 @@ int Serve(const Options& options) {
   ListenAddress listen = options.listen;
   if (listen.unix_path.empty()) listen.port = (*rpc)->port();
 
-  auto instance =
-      Instance::Load(options, [server = rpc->get()] { server->OnPublished(); });
+  auto instance = Instance::Load(options, [server = rpc->get()] { server->OnPublished(); });
   if (!instance.ok()) {
-    // A flag whose limit only the model knows begins the message; anything else is the model's fault.
+    // A flag whose limit only the model knows begins the message; anything else is the model's
+    // fault.
     const bool names_flag = absl::StartsWith(instance.status().message(), "--");
     return Complain(instance.status(), names_flag ? kWrongUsage : kFailed);
   }

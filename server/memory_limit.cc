@@ -76,8 +76,9 @@ int64_t AvailableMemoryBytes(const std::string& root) {
   int64_t left = kUnlimited;
   if (const auto kib = ReadKey(root + "/proc/meminfo", "MemAvailable:")) left = *kib * 1024;
 
-  // Lines of "id:controllers:path"; v2's is "0::path". In a container the path may be the host's and
-  // not exist here: the mount's own root, which the walk upwards ends with, is then the container's.
+  // Lines of "id:controllers:path"; v2's is "0::path". In a container the path may be the host's
+  // and not exist here: the mount's own root, which the walk upwards ends with, is then the
+  // container's.
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));

@@ -8,8 +8,8 @@
 namespace luna::server {
 
 // Bytes that are left: the least of what the machine has available (/proc/meminfo) and what every
-// cgroup above this process (v1 or v2) still allows. `root` is prepended to every path, for tests. 0 if nothing
-// can be read.
+// cgroup above this process (v1 or v2) still allows. `root` is prepended to every path, for tests.
+// 0 if nothing can be read.
 int64_t AvailableMemoryBytes(const std::string& root = "");
 
 }  // namespace luna::server

@@ -1,11 +1,10 @@
 #include "server/options.h"
 
+#include <CLI/CLI.hpp>
 #include <limits>
 #include <set>
 #include <utility>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -123,8 +122,8 @@ void AddServerFlags(CLI::App& app, Options& options, Raw& raw) {
 }
 
 absl::Status BadFlag(std::string_view flag, std::string_view value, std::string_view takes) {
-  return absl::InvalidArgumentError(absl::StrCat(AbslView(flag), ": '", AbslView(value),
-                                                 "' is not ", AbslView(takes)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(AbslView(flag), ": '", AbslView(value), "' is not ", AbslView(takes)));
 }
 
 absl::Status ReadBytes(std::string_view flag, const std::string& text, int64_t& out) {
@@ -162,9 +161,9 @@ absl::Status CheckTogether(const Options& options) {
         "--model: is required; for a first try: --model models/luna-tiny");
   }
   if (!options.listen.IsLoopback() && !options.allow_remote) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen: '", options.listen.ToString(),
-        "' can be reached from other machines; that takes --allow-remote too"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen: '", options.listen.ToString(),
+                     "' can be reached from other machines; that takes --allow-remote too"));
   }
   return absl::OkStatus();
 }
@@ -175,10 +174,20 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   int64_t unit = 1;
   if (!text.empty()) {
     switch (text.back()) {
-      case 'k': case 'K': unit = int64_t{1} << 10; break;
-      case 'm': case 'M': unit = int64_t{1} << 20; break;
-      case 'g': case 'G': unit = int64_t{1} << 30; break;
-      default: break;
+      case 'k':
+      case 'K':
+        unit = int64_t{1} << 10;
+        break;
+      case 'm':
+      case 'M':
+        unit = int64_t{1} << 20;
+        break;
+      case 'g':
+      case 'G':
+        unit = int64_t{1} << 30;
+        break;
+      default:
+        break;
     }
     if (unit > 1) text.remove_suffix(1);
   }

@@ -14,9 +14,9 @@ absl::StatusOr<PoolSize> ChoosePoolSize(const kv::KvLayout& layout, const PoolRe
   int64_t num_blocks = size.context_blocks * request.max_sessions;
   if (request.kv_cache_bytes > 0) {
     if (request.available_bytes > 0 && request.kv_cache_bytes > request.available_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--kv-cache-bytes: ", request.kv_cache_bytes, " is more than the ",
-          request.available_bytes, " bytes of memory that the weights leave"));
+      return absl::InvalidArgumentError(absl::StrCat("--kv-cache-bytes: ", request.kv_cache_bytes,
+                                                     " is more than the ", request.available_bytes,
+                                                     " bytes of memory that the weights leave"));
     }
     num_blocks = request.kv_cache_bytes / block_bytes;
   } else if (request.available_bytes > 0) {
@@ -28,8 +28,8 @@ absl::StatusOr<PoolSize> ChoosePoolSize(const kv::KvLayout& layout, const PoolRe
     return absl::InvalidArgumentError(
         absl::StrCat("--kv-cache-bytes: ", budget, " is less than one block, ", block_bytes));
   }
-  size.num_blocks = static_cast<int32_t>(
-      std::min<int64_t>(num_blocks, std::numeric_limits<int32_t>::max() / 2));
+  size.num_blocks =
+      static_cast<int32_t>(std::min<int64_t>(num_blocks, std::numeric_limits<int32_t>::max() / 2));
   size.bytes = size.num_blocks * block_bytes;
   return size;
 }

@@ -9,8 +9,8 @@
 namespace luna::server {
 
 // Made before any other thread, so that all of them leave the signals to this. The first signal is
-// what Wait waits for; a second one ends the process at once, as does one before Arm (nothing is live
-// while a model loads).
+// what Wait waits for; a second one ends the process at once, as does one before Arm (nothing is
+// live while a model loads).
 class StopSignals {
  public:
   StopSignals();

@@ -12,7 +12,8 @@
 
 namespace luna::rpc {
 
-// Borrows the host; see InferenceService for its life. `begin_drain` makes the server refuse what is new.
+// Borrows the host; see InferenceService for its life. `begin_drain` makes the server refuse what
+// is new.
 class AdminService {
  public:
   AdminService(Host* host, std::function<void()> begin_drain)
@@ -23,8 +24,7 @@ class AdminService {
 
  private:
   using Base = v1::AdminService;
-  using Async =
-      Base::WithAsyncMethod_Drain<Base::WithAsyncMethod_CheckInvariants<Base::Service>>;
+  using Async = Base::WithAsyncMethod_Drain<Base::WithAsyncMethod_CheckInvariants<Base::Service>>;
 
   class Service final : public Async {
    public:

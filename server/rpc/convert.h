@@ -1,5 +1,6 @@
-// The one place where the wire contract and the core's types meet. What comes in is validated as far
-// as no state is needed; errors are INVALID_ARGUMENT unless said otherwise and carry their field.
+// The one place where the wire contract and the core's types meet. What comes in is validated as
+// far as no state is needed; errors are INVALID_ARGUMENT unless said otherwise and carry their
+// field.
 #ifndef LUNA_SERVER_RPC_CONVERT_H_
 #define LUNA_SERVER_RPC_CONVERT_H_
 

@@ -1,7 +1,7 @@
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <google/protobuf/util/time_util.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
@@ -89,42 +89,60 @@ v1::Usage ToProto(const engine::Usage& usage) {
 
 v1::FinishReason ToProto(engine::FinishReason reason) {
   switch (reason) {
-    case engine::FinishReason::kStop: return v1::FINISH_REASON_STOP;
-    case engine::FinishReason::kLength: return v1::FINISH_REASON_LENGTH;
-    case engine::FinishReason::kCancelled: return v1::FINISH_REASON_CANCELLED;
-    case engine::FinishReason::kDeadline: return v1::FINISH_REASON_DEADLINE;
-    case engine::FinishReason::kError: return v1::FINISH_REASON_ERROR;
+    case engine::FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case engine::FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case engine::FinishReason::kCancelled:
+      return v1::FINISH_REASON_CANCELLED;
+    case engine::FinishReason::kDeadline:
+      return v1::FINISH_REASON_DEADLINE;
+    case engine::FinishReason::kError:
+      return v1::FINISH_REASON_ERROR;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }
 
 v1::Limit ToProto(engine::Limit limit) {
   switch (limit) {
-    case engine::Limit::kNone: return v1::LIMIT_UNSPECIFIED;
-    case engine::Limit::kMaxTokens: return v1::LIMIT_MAX_TOKENS;
-    case engine::Limit::kContext: return v1::LIMIT_CONTEXT;
-    case engine::Limit::kQuota: return v1::LIMIT_QUOTA;
-    case engine::Limit::kPool: return v1::LIMIT_POOL;
+    case engine::Limit::kNone:
+      return v1::LIMIT_UNSPECIFIED;
+    case engine::Limit::kMaxTokens:
+      return v1::LIMIT_MAX_TOKENS;
+    case engine::Limit::kContext:
+      return v1::LIMIT_CONTEXT;
+    case engine::Limit::kQuota:
+      return v1::LIMIT_QUOTA;
+    case engine::Limit::kPool:
+      return v1::LIMIT_POOL;
   }
   return v1::LIMIT_UNSPECIFIED;
 }
 
 v1::SessionState ToProto(engine::SessionState state) {
   switch (state) {
-    case engine::SessionState::kIdle: return v1::SESSION_STATE_IDLE;
-    case engine::SessionState::kWaiting: return v1::SESSION_STATE_WAITING;
-    case engine::SessionState::kPrefill: return v1::SESSION_STATE_PREFILL;
-    case engine::SessionState::kDecode: return v1::SESSION_STATE_DECODE;
+    case engine::SessionState::kIdle:
+      return v1::SESSION_STATE_IDLE;
+    case engine::SessionState::kWaiting:
+      return v1::SESSION_STATE_WAITING;
+    case engine::SessionState::kPrefill:
+      return v1::SESSION_STATE_PREFILL;
+    case engine::SessionState::kDecode:
+      return v1::SESSION_STATE_DECODE;
   }
   return v1::SESSION_STATE_UNSPECIFIED;
 }
 
 std::string_view FamilyName(text::ChatFamily family) {
   switch (family) {
-    case text::ChatFamily::kChatMl: return "chatml";
-    case text::ChatFamily::kLlama2: return "llama2";
-    case text::ChatFamily::kLlama3: return "llama3";
-    case text::ChatFamily::kGemma: return "gemma";
+    case text::ChatFamily::kChatMl:
+      return "chatml";
+    case text::ChatFamily::kLlama2:
+      return "llama2";
+    case text::ChatFamily::kLlama3:
+      return "llama3";
+    case text::ChatFamily::kGemma:
+      return "gemma";
   }
   return "";
 }

@@ -18,7 +18,8 @@ std::string Join(std::string_view parent, std::string_view field) {
   return absl::StrCat(AbslView(parent), parent.empty() ? "" : ".", AbslView(field));
 }
 
-// Gives a status of sample::Validate, whose message begins with "<field>: ", its place in the request.
+// Gives a status of sample::Validate, whose message begins with "<field>: ", its place in the
+// request.
 absl::Status InField(const absl::Status& status, std::string_view parent) {
   if (status.ok()) return status;
   const std::string_view message = StdView(status.message());
@@ -67,8 +68,8 @@ absl::Status CheckFits(std::string_view field, int64_t num_tokens, const Serving
       field);
 }
 
-// Refuses, before any work, what cannot fit however it is cut: no token stands for more bytes than the
-// longest one, and normalization shortens Hangul at most by three.
+// Refuses, before any work, what cannot fit however it is cut: no token stands for more bytes than
+// the longest one, and normalization shortens Hangul at most by three.
 absl::Status CheckBytes(std::string_view field, size_t bytes, const Serving& serving) {
   constexpr size_t kShortening = 4;
   const size_t at_least = bytes / (kShortening * std::max<size_t>(serving.longest_token_bytes, 1));
@@ -113,17 +114,17 @@ absl::StatusOr<text::ChatMessage> ToMessage(const v1::Message& message, int inde
     case v1::ROLE_ASSISTANT:
       return text::ChatMessage{text::Role::kAssistant, message.content()};
     default:
-      return InvalidField(absl::StrCat("messages[", index, "].role"),
-                          absl::StrCat(static_cast<int>(message.role()),
-                                       " is none of SYSTEM, USER, ASSISTANT"));
+      return InvalidField(
+          absl::StrCat("messages[", index, "].role"),
+          absl::StrCat(static_cast<int>(message.role()), " is none of SYSTEM, USER, ASSISTANT"));
   }
 }
 
 absl::StatusOr<engine::TurnInput> FromMessages(const v1::Messages& messages,
                                                const Serving& serving) {
   if (serving.chat == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "messages need a chat template, and model '", serving.name, "' has none: send text"));
+    return absl::FailedPreconditionError(absl::StrCat("messages need a chat template, and model '",
+                                                      serving.name, "' has none: send text"));
   }
   if (messages.messages().empty()) return InvalidField("messages", "0 messages; at least 1");
   std::vector<text::ChatMessage> converted;
@@ -161,13 +162,16 @@ absl::StatusOr<engine::TurnInput> ToInput(const v1::GenerateRequest& request,
 
 absl::Status CheckInput(const engine::TurnInput& input, const v1::GenerateRequest& request,
                         const Serving& serving) {
-  const char* field = request.has_text() ? "text" : request.has_messages() ? "messages" : "token_ids";
+  const char* field = request.has_text()       ? "text"
+                      : request.has_messages() ? "messages"
+                                               : "token_ids";
   const size_t opening = input.opening.has_value() ? input.opening->size() : 0;
   LUNA_RETURN_IF_ERROR(
       CheckFits(field, static_cast<int64_t>(input.tokens.size() + opening), serving));
   // On a session the history may be enough to go on from; the engine knows.
   const bool begins_with_opening = !input.raw && serving.has_opening;
-  if (request.session_id().empty() && input.tokens.empty() && opening == 0 && !begins_with_opening) {
+  if (request.session_id().empty() && input.tokens.empty() && opening == 0 &&
+      !begins_with_opening) {
     return InvalidField(field, "the prompt has 0 tokens; at least 1");
   }
   return absl::OkStatus();
@@ -282,9 +286,9 @@ absl::StatusOr<engine::SessionSpec> ToSessionSpec(const v1::CreateSessionRequest
   engine::SessionSpec spec;
   LUNA_RETURN_IF_ERROR(CheckLength("label", request.label(), kMaxLabelBytes));
   spec.label = request.label();
-  LUNA_ASSIGN_OR_RETURN(spec.default_sampling,
-                        ToOverrides(request.default_sampling(), "default_sampling",
-                                    serving.tokenizer->vocab_size()));
+  LUNA_ASSIGN_OR_RETURN(
+      spec.default_sampling,
+      ToOverrides(request.default_sampling(), "default_sampling", serving.tokenizer->vocab_size()));
   if (request.has_quota_bytes()) {
     LUNA_ASSIGN_OR_RETURN(spec.quota_bytes, ToQuota(request.quota_bytes(), serving));
   }

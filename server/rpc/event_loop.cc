@@ -1,8 +1,8 @@
 #include "server/rpc/event_loop.h"
 
-#include <future>
-
 #include <grpc/support/time.h>
+
+#include <future>
 
 namespace luna::rpc {
 namespace {

@@ -1,8 +1,11 @@
 // The one thread that talks to gRPC: it polls the completion queue and starts every operation on a
-// call, so that the state of a call has one owner and needs no lock. Measured against the callback and
-// the synchronous API, one such thread costs the least per streamed message.
+// call, so that the state of a call has one owner and needs no lock. Measured against the callback
+// and the synchronous API, one such thread costs the least per streamed message.
 #ifndef LUNA_SERVER_RPC_EVENT_LOOP_H_
 #define LUNA_SERVER_RPC_EVENT_LOOP_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
 
 #include <functional>
 #include <memory>
@@ -10,9 +13,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <grpcpp/alarm.h>
-#include <grpcpp/completion_queue.h>
 
 #include "core/base/check.h"
 
@@ -27,7 +27,8 @@ class Completion {
   ~Completion() = default;
 };
 
-// One kind of operation of a call, at most one pending at a time. Keeps the call alive while pending.
+// One kind of operation of a call, at most one pending at a time. Keeps the call alive while
+// pending.
 template <typename Call>
 class Operation final : public Completion {
  public:
@@ -72,8 +73,8 @@ class EventLoop {
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   void Start();
-  // Hands out what is still pending and joins the thread. The server was shut down, and nobody starts
-  // an operation or calls Enqueue, Kick or Post any more: gRPC aborts the process that does.
+  // Hands out what is still pending and joins the thread. The server was shut down, and nobody
+  // starts an operation or calls Enqueue, Kick or Post any more: gRPC aborts the process that does.
   void Shutdown();
 
   // Puts `reader` on the list without waking anybody. Thread-safe; no foreign code, and no
@@ -86,8 +87,8 @@ class EventLoop {
     Enqueue(std::move(reader));
     Kick();
   }
-  // Runs `task` on the writer thread after all that came before, and waits for it. Not on the writer
-  // thread.
+  // Runs `task` on the writer thread after all that came before, and waits for it. Not on the
+  // writer thread.
   void RunAndWait(std::function<void()> task);
 
  private:

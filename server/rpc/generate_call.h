@@ -2,14 +2,14 @@
 #ifndef LUNA_SERVER_RPC_GENERATE_CALL_H_
 #define LUNA_SERVER_RPC_GENERATE_CALL_H_
 
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
-
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/async_stream.h>
-#include <grpcpp/support/async_unary_call.h>
 
 #include "luna/v1/inference.grpc.pb.h"
 #include "server/rpc/event_loop.h"
@@ -18,10 +18,10 @@
 
 namespace luna::rpc {
 
-// Requested -> Begin -> any number of writes, one at a time -> finished. What the engine publishes while
-// a write is on its way waits in the token stream and leaves as one message: a slow reader gets fewer,
-// longer messages and holds up nobody. Owned by its pending operations and by its token stream.
-// Writer thread only.
+// Requested -> Begin -> any number of writes, one at a time -> finished. What the engine publishes
+// while a write is on its way waits in the token stream and leaves as one message: a slow reader
+// gets fewer, longer messages and holds up nobody. Owned by its pending operations and by its token
+// stream. Writer thread only.
 class GenerateCall final : public EventLoop::Reader,
                            public std::enable_shared_from_this<GenerateCall> {
  public:

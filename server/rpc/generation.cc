@@ -1,10 +1,10 @@
 #include "server/rpc/generation.h"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <string_view>
 #include <utility>
-
-#include <spdlog/spdlog.h>
 
 #include "absl/time/clock.h"
 #include "core/base/absl_view.h"
@@ -20,11 +20,16 @@ std::string_view Prefix(std::string_view secret) { return secret.substr(0, 8); }
 
 std::string_view ReasonName(engine::FinishReason reason) {
   switch (reason) {
-    case engine::FinishReason::kStop: return "STOP";
-    case engine::FinishReason::kLength: return "LENGTH";
-    case engine::FinishReason::kCancelled: return "CANCELLED";
-    case engine::FinishReason::kDeadline: return "DEADLINE";
-    case engine::FinishReason::kError: return "ERROR";
+    case engine::FinishReason::kStop:
+      return "STOP";
+    case engine::FinishReason::kLength:
+      return "LENGTH";
+    case engine::FinishReason::kCancelled:
+      return "CANCELLED";
+    case engine::FinishReason::kDeadline:
+      return "DEADLINE";
+    case engine::FinishReason::kError:
+      return "ERROR";
   }
   return "?";
 }
@@ -111,12 +116,12 @@ void Generation::LogStart(const engine::Accepted& accepted) const {
 }
 
 void Generation::LogEnd(const engine::Finished& finished) const {
-  spdlog::info("end {} {} prompt_tokens={} cached={} tokens={} ttft_ms={:.1f} ms={:.1f}{}{}",
-               Prefix(generation_id_), ReasonName(finished.reason), finished.usage.prompt_tokens,
-               finished.usage.cached_tokens, finished.usage.completion_tokens,
-               finished.usage.ttft_ms, finished.usage.total_ms,
-               finished.error.ok() ? "" : " error=",
-               finished.error.ok() ? "" : finished.error.ToString());
+  spdlog::info(
+      "end {} {} prompt_tokens={} cached={} tokens={} ttft_ms={:.1f} ms={:.1f}{}{}",
+      Prefix(generation_id_), ReasonName(finished.reason), finished.usage.prompt_tokens,
+      finished.usage.cached_tokens, finished.usage.completion_tokens, finished.usage.ttft_ms,
+      finished.usage.total_ms,
+      finished.error.ok() ? "" : " error=", finished.error.ok() ? "" : finished.error.ToString());
 }
 
 }  // namespace luna::rpc

@@ -3,11 +3,11 @@
 #ifndef LUNA_SERVER_RPC_GENERATION_H_
 #define LUNA_SERVER_RPC_GENERATION_H_
 
+#include <grpcpp/server_context.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include <grpcpp/server_context.h>
 
 #include "core/engine/token_stream.h"
 #include "luna/v1/inference.pb.h"
@@ -21,8 +21,8 @@ class Generation {
  public:
   explicit Generation(Host* host) : host_(host) {}
 
-  // Sends `request` on its way. Whatever comes of it, refusals included, comes through Take; `call`,
-  // of which this and `request` are parts, is told each time there is something.
+  // Sends `request` on its way. Whatever comes of it, refusals included, comes through Take;
+  // `call`, of which this and `request` are parts, is told each time there is something.
   void Begin(const v1::GenerateRequest* request, const grpc::ServerContext& context,
              std::shared_ptr<EventLoop::Reader> call);
 

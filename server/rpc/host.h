@@ -1,4 +1,5 @@
-// What all calls of one server share: the thread that writes, the threads that tokenize, what is served.
+// What all calls of one server share: the thread that writes, the threads that tokenize, what is
+// served.
 #ifndef LUNA_SERVER_RPC_HOST_H_
 #define LUNA_SERVER_RPC_HOST_H_
 

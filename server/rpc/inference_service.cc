@@ -36,8 +36,8 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(const Serving& serving,
 absl::StatusOr<v1::DetokenizeResponse> Detokenize(const Serving& serving,
                                                   const v1::DetokenizeRequest& request) {
   if (request.ids_size() > kMaxDetokenizeIds) {
-    return InvalidField("ids", absl::StrCat(request.ids_size(), " ids; the limit is ",
-                                            kMaxDetokenizeIds));
+    return InvalidField("ids",
+                        absl::StrCat(request.ids_size(), " ids; the limit is ", kMaxDetokenizeIds));
   }
   LUNA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
                         ToTokenIds(request.ids(), "ids", serving.tokenizer->vocab_size()));
@@ -53,8 +53,8 @@ auto OnWorker(Host* host,
   return [host, work](const Serving& serving, const Caller&, const Request& request,
                       Reply<Response> reply) {
     // The reply keeps the request alive.
-    const bool queued = host->workers().Run(
-        [work, &serving, &request, reply] { reply(work(serving, request)); });
+    const bool queued =
+        host->workers().Run([work, &serving, &request, reply] { reply(work(serving, request)); });
     if (queued) return;
     reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
                          absl::Seconds(1)));

@@ -10,8 +10,8 @@
 
 namespace luna::rpc {
 
-// Borrows the host. Registered with the server builder, then told to listen once the event loop has its
-// queue; lives until the loop has shut down.
+// Borrows the host. Registered with the server builder, then told to listen once the event loop has
+// its queue; lives until the loop has shut down.
 class InferenceService {
  public:
   explicit InferenceService(Host* host) : host_(host) {}

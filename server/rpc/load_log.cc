@@ -1,9 +1,9 @@
 #include "server/rpc/load_log.h"
 
-#include <utility>
-
 #include <grpc/support/time.h>
 #include <spdlog/spdlog.h>
+
+#include <utility>
 
 namespace luna::rpc {
 
@@ -20,9 +20,9 @@ void LoadLog::Stop() {
 
 void LoadLog::WaitForNext() {
   if (stopped_) return ticket_.reset();
-  const gpr_timespec due = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_micros(absl::ToInt64Microseconds(kLoadLogInterval), GPR_TIMESPAN));
+  const gpr_timespec due =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_micros(absl::ToInt64Microseconds(kLoadLogInterval), GPR_TIMESPAN));
   alarm_.Set(host_->loop().queue(), due, alarmed_.Start(shared_from_this()));
 }
 

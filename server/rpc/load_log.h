@@ -2,11 +2,11 @@
 #ifndef LUNA_SERVER_RPC_LOAD_LOG_H_
 #define LUNA_SERVER_RPC_LOAD_LOG_H_
 
+#include <grpcpp/alarm.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
-
-#include <grpcpp/alarm.h>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"

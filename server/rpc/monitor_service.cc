@@ -27,9 +27,9 @@ void GetLoad(const Serving& serving, const Caller&, const v1::GetLoadRequest&,
 
 void GetSessionMemory(const Serving& serving, const Caller& caller,
                       const v1::GetSessionMemoryRequest& request, Reply<v1::SessionMemory> reply) {
-  serving.engine->TakeSnapshot(reply.With<Snapshot>(
-      [caller = caller.name, id = request.session_id()](
-          const Snapshot& snapshot) -> absl::StatusOr<v1::SessionMemory> {
+  serving.engine->TakeSnapshot(
+      reply.With<Snapshot>([caller = caller.name, id = request.session_id()](
+                               const Snapshot& snapshot) -> absl::StatusOr<v1::SessionMemory> {
         for (const engine::SessionMemory& memory : snapshot.sessions) {
           if (memory.key == id || Handle(memory.id) == id) return ToProto(memory, caller);
         }

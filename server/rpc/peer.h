@@ -12,7 +12,8 @@ struct Caller {
   bool loopback = false;  // on this machine
 };
 
-// `peer` as ServerContext::peer() gives it: "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234", "unix:/x".
+// `peer` as ServerContext::peer() gives it: "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234",
+// "unix:/x".
 Caller ParsePeer(std::string_view peer);
 
 }  // namespace luna::rpc

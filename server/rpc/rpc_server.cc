@@ -1,11 +1,11 @@
 #include "server/rpc/rpc_server.h"
 
-#include <chrono>
-#include <utility>
-
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
   builder.RegisterService(rpc->admin_.service());
   rpc->server_ = builder.BuildAndStart();
   if (rpc->server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address, ": it is in use, or no address of this machine"));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", address,
+                                               ": it is in use, or no address of this machine"));
   }
   rpc->SetServing(false);
   rpc->host_.loop().Start();

@@ -2,11 +2,11 @@
 #ifndef LUNA_SERVER_RPC_RPC_SERVER_H_
 #define LUNA_SERVER_RPC_RPC_SERVER_H_
 
+#include <grpcpp/server.h>
+
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include <grpcpp/server.h>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -45,12 +45,10 @@ class RpcServer {
   // New generations and sessions are UNAVAILABLE; health NOT_SERVING. Live ones go on. Idempotent.
   void BeginDrain();
   // False if generations are still live at `deadline`.
-  bool WaitUntilDrained(absl::Time deadline) {
-    return host_.generations().WaitUntilNone(deadline);
-  }
+  bool WaitUntilDrained(absl::Time deadline) { return host_.generations().WaitUntilNone(deadline); }
 
-  // Ends every call and joins the threads. Idempotent. Stop the engine first, so that what still runs
-  // gets its end; the engine object outlives this.
+  // Ends every call and joins the threads. Idempotent. Stop the engine first, so that what still
+  // runs gets its end; the engine object outlives this.
   void Stop();
 
  private:

@@ -1,4 +1,5 @@
-// What the server serves, as the calls see it: put together once the model is loaded, const from then.
+// What the server serves, as the calls see it: put together once the model is loaded, const from
+// then.
 #ifndef LUNA_SERVER_RPC_SERVING_H_
 #define LUNA_SERVER_RPC_SERVING_H_
 

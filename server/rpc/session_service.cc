@@ -77,9 +77,8 @@ void ResetSession(const Serving& serving, const Caller&, const v1::ResetSessionR
 
 void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionRequest& request,
                   Reply<v1::CloseSessionResponse> reply) {
-  serving.engine->CloseSession(request.session_id(), reply.With<bool>([](bool) {
-    return v1::CloseSessionResponse();
-  }));
+  serving.engine->CloseSession(request.session_id(),
+                               reply.With<bool>([](bool) { return v1::CloseSessionResponse(); }));
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ class SnapshotSource {
 
   explicit SnapshotSource(Host* host) : host_(host) {}
 
-  // `taker` gets a snapshot that is taken after this call: one that is on its way already is not for
-  // it. The model is loaded.
+  // `taker` gets a snapshot that is taken after this call: one that is on its way already is not
+  // for it. The model is loaded.
   void Ask(std::shared_ptr<Taker> taker);
 
  private:

@@ -1,10 +1,10 @@
 #include "server/rpc/status.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <google/protobuf/util/time_util.h>
 
 #include "absl/time/time.h"
 #include "core/base/absl_view.h"
@@ -29,8 +29,8 @@ std::string Shortened(std::string_view message) {
 
 void AddRetry(absl::Duration delay, google::rpc::Status& out) {
   google::rpc::RetryInfo info;
-  *info.mutable_retry_delay() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
-      absl::ToInt64Milliseconds(delay));
+  *info.mutable_retry_delay() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(delay));
   out.add_details()->PackFrom(info);
 }
 

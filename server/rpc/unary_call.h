@@ -1,15 +1,15 @@
-// A call with one answer, on the event loop like every other: one small machinery instead of two, and no
-// thread pool of gRPC's whose size nobody chose.
+// A call with one answer, on the event loop like every other: one small machinery instead of two,
+// and no thread pool of gRPC's whose size nobody chose.
 #ifndef LUNA_SERVER_RPC_UNARY_CALL_H_
 #define LUNA_SERVER_RPC_UNARY_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_unary_call.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
-
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/async_unary_call.h>
 
 #include "absl/status/statusor.h"
 #include "core/engine/engine.h"
@@ -33,8 +33,8 @@ class Reply {
     send_([response = std::move(response)] { return response; });
   }
 
-  // A callback for the engine, which answers with what `convert` makes of its result. The conversion
-  // runs on the writer thread: the engine thread has better things to do.
+  // A callback for the engine, which answers with what `convert` makes of its result. The
+  // conversion runs on the writer thread: the engine thread has better things to do.
   template <typename T, typename Convert>
   engine::Engine::Done<T> With(Convert convert) const {
     return [send = send_, convert](absl::StatusOr<T> value) {
@@ -57,7 +57,8 @@ struct UnaryMethod {
                      void* tag)>
       next;
   // Writer thread: must not take long. `request` stays until it is answered.
-  std::function<void(const Serving&, const Caller&, const Request& request, Reply<Response>)> handle;
+  std::function<void(const Serving&, const Caller&, const Request& request, Reply<Response>)>
+      handle;
 };
 
 // Owned by its pending operations and by whoever holds its Reply. Writer thread only, except Send.
@@ -71,8 +72,7 @@ class UnaryCall final : public EventLoop::Reader,
 
   static void Listen(Host* host, const Method* method) {
     auto call = std::make_shared<UnaryCall>(host, method);
-    method->next(&call->context_, &call->request_, &call->responder_,
-                 call->requested_.Start(call));
+    method->next(&call->context_, &call->request_, &call->responder_, call->requested_.Start(call));
   }
 
   void OnReady() override {
@@ -117,14 +117,14 @@ class UnaryCall final : public EventLoop::Reader,
   Operation<UnaryCall> finished_{&UnaryCall::OnFinished};
 };
 
-// Binds a generated Request<Method> of `service` to what answers it, and listens. `method` must live as
-// long as the server.
+// Binds a generated Request<Method> of `service` to what answers it, and listens. `method` must
+// live as long as the server.
 template <typename Service, typename Base, typename Request, typename Response, typename Handler>
 std::shared_ptr<void> ServeUnary(
     Host* host, Service* service,
     void (Base::*request_method)(grpc::ServerContext*, Request*,
-                                 grpc::ServerAsyncResponseWriter<Response>*,
-                                 grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                                 grpc::ServerAsyncResponseWriter<Response>*, grpc::CompletionQueue*,
+                                 grpc::ServerCompletionQueue*, void*),
     Handler handler) {
   auto method = std::make_shared<UnaryMethod<Request, Response>>();
   method->next = [host, service, request_method](grpc::ServerContext* context, Request* request,

@@ -14,11 +14,11 @@ namespace {
 absl::StatusOr<absl::Duration> ToInterval(const v1::WatchMemoryRequest& request) {
   if (!request.has_interval()) return kDefaultWatchInterval;
   // Compared as they stand: sums of hostile seconds and nanoseconds saturate.
-  const absl::Duration interval = absl::Seconds(request.interval().seconds()) +
-                                  absl::Nanoseconds(request.interval().nanos());
+  const absl::Duration interval =
+      absl::Seconds(request.interval().seconds()) + absl::Nanoseconds(request.interval().nanos());
   if (interval >= kMinWatchInterval && interval <= absl::Hours(24)) return interval;
-  return InvalidField("interval", absl::StrCat(absl::FormatDuration(interval),
-                                               " is outside [50ms, 24h]"));
+  return InvalidField("interval",
+                      absl::StrCat(absl::FormatDuration(interval), " is outside [50ms, 24h]"));
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ void WatchCall::WaitForNext() {
   if (gone_) return;
   if (stopping_) return Finish(absl::UnavailableError("the server shuts down"));
   const gpr_timespec now = gpr_now(GPR_CLOCK_MONOTONIC);
-  due_ = gpr_time_add(due_, gpr_time_from_micros(absl::ToInt64Microseconds(interval_),
-                                                 GPR_TIMESPAN));
+  due_ =
+      gpr_time_add(due_, gpr_time_from_micros(absl::ToInt64Microseconds(interval_), GPR_TIMESPAN));
   if (gpr_time_cmp(due_, now) < 0) due_ = now;
   alarm_.Set(host_->loop().queue(), due_, alarmed_.Start(shared_from_this()));
 }

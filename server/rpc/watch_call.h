@@ -2,15 +2,15 @@
 #ifndef LUNA_SERVER_RPC_WATCH_CALL_H_
 #define LUNA_SERVER_RPC_WATCH_CALL_H_
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include <grpc/support/time.h>
 #include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -25,8 +25,9 @@ namespace luna::rpc {
 inline constexpr absl::Duration kDefaultWatchInterval = absl::Seconds(1);
 inline constexpr absl::Duration kMinWatchInterval = absl::Milliseconds(50);
 
-// Asks for a snapshot, writes it, waits, again; the next is asked for only after the last was written,
-// so a reader that does not read costs nothing. Owned by what is pending. Writer thread only.
+// Asks for a snapshot, writes it, waits, again; the next is asked for only after the last was
+// written, so a reader that does not read costs nothing. Owned by what is pending. Writer thread
+// only.
 class WatchCall final : public SnapshotSource::Taker,
                         public std::enable_shared_from_this<WatchCall> {
  public:

@@ -21,7 +21,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Never waits. False if `capacity` tasks are waiting or the pool was stopped; `task` is then dropped.
+  // Never waits. False if `capacity` tasks are waiting or the pool was stopped; `task` is then
+  // dropped.
   bool Run(std::function<void()> task);
 
   // Runs what is waiting and joins the threads. Idempotent.

@@ -1,9 +1,9 @@
 // A class: many sessions at once, each with words of its own.
+#include <gtest/gtest.h>
+
 #include <future>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "tests/integration/test_server.h"
 
@@ -33,7 +33,8 @@ Words Alone(Client& client, int student) {
   v1::GenerateResponse response;
   EXPECT_TRUE(Unary(client, StudentRequest(student), response).ok());
   Words words{response.text(), {response.token_ids().begin(), response.token_ids().end()}, ""};
-  for (const v1::TokenLogprobs& one : response.logprobs()) words.logprobs += one.SerializeAsString();
+  for (const v1::TokenLogprobs& one : response.logprobs())
+    words.logprobs += one.SerializeAsString();
   return words;
 }
 

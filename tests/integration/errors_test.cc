@@ -1,12 +1,13 @@
-// Every row of the error table that can be reached, with its details; and what must not hurt anybody.
+// Every row of the error table that can be reached, with its details; and what must not hurt
+// anybody.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/integration/test_server.h"
 
@@ -155,7 +156,8 @@ TEST_F(ErrorsTest, AFullQueueIsResourceExhaustedAndSaysWhenToTryAgain) {
     streams.push_back(std::make_unique<Stream>(server.client(), LongRequest()));
     Stream& stream = *streams.back();
     // The first is running before the others come.
-    const auto until = streams.size() == 1 ? v1::GenerateEvent::kDelta : v1::GenerateEvent::kAccepted;
+    const auto until =
+        streams.size() == 1 ? v1::GenerateEvent::kDelta : v1::GenerateEvent::kAccepted;
     if (!stream.ReadUntil(until)) status = stream.Finish();
   } while (status.ok() && streams.size() < 8);
   EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED) << status.error_message();
@@ -172,17 +174,17 @@ TEST_F(ErrorsTest, AnUnknownSessionIsNotFoundEverywhere) {
   v1::Session session;
   v1::GetSessionRequest get;
   get.set_session_id("nobody");
-  EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::GetSession, get, session)
-                .error_code(),
-            Code::NOT_FOUND);
+  EXPECT_EQ(
+      Call(client().sessions, &v1::SessionService::Stub::GetSession, get, session).error_code(),
+      Code::NOT_FOUND);
   v1::UpdateSessionRequest update;
   EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::UpdateSession, update, session)
                 .error_code(),
             Code::NOT_FOUND);
   v1::ResetSessionRequest reset;
-  EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session)
-                .error_code(),
-            Code::NOT_FOUND);
+  EXPECT_EQ(
+      Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session).error_code(),
+      Code::NOT_FOUND);
   v1::CloseSessionRequest close;
   v1::CloseSessionResponse closed;
   EXPECT_EQ(
@@ -211,8 +213,7 @@ TEST_F(ErrorsTest, AWrongTurnIsAborted) {
 
 TEST_F(ErrorsTest, AMessageOverTheLimitIsRefusedCleanly) {
   v1::GenerateResponse response;
-  const grpc::Status status =
-      Unary(client(), TextRequest(std::string(5 << 20, 'a'), 1), response);
+  const grpc::Status status = Unary(client(), TextRequest(std::string(5 << 20, 'a'), 1), response);
   EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_TRUE(Unary(client(), TextRequest("a", 1), response).ok());
   // Below the message's limit, above the context's.
@@ -234,15 +235,14 @@ TEST_F(ErrorsTest, WhatIsNotOfferedSaysSo) {
                 .error_code(),
             Code::UNIMPLEMENTED);
   v1::EvictSessionResponse evicted;
-  EXPECT_EQ(Call(client().admin, &v1::AdminService::Stub::EvictSession,
-                 v1::EvictSessionRequest(), evicted)
+  EXPECT_EQ(Call(client().admin, &v1::AdminService::Stub::EvictSession, v1::EvictSessionRequest(),
+                 evicted)
                 .error_code(),
             Code::UNIMPLEMENTED);
   v1::SetQuotaResponse quota;
-  EXPECT_EQ(
-      Call(client().admin, &v1::AdminService::Stub::SetQuota, v1::SetQuotaRequest(), quota)
-          .error_code(),
-      Code::UNIMPLEMENTED);
+  EXPECT_EQ(Call(client().admin, &v1::AdminService::Stub::SetQuota, v1::SetQuotaRequest(), quota)
+                .error_code(),
+            Code::UNIMPLEMENTED);
   v1::EstimateCapacityResponse capacity;
   const grpc::Status status = Call(client().monitor, &v1::MonitorService::Stub::EstimateCapacity,
                                    v1::EstimateCapacityRequest(), capacity);
@@ -295,8 +295,18 @@ class HostileRequests {
  private:
   bool Coin() { return random_() % 3 == 0; }
   float Float() {
-    static constexpr float kValues[] = {0.0f,    -0.0f,   1.0f,  0.5f,   1e-30f, 1e-45f,
-                                        1e30f,   -1.0f,   2.0f,  100.0f, -100.0f, 0.9999999f,
+    static constexpr float kValues[] = {0.0f,
+                                        -0.0f,
+                                        1.0f,
+                                        0.5f,
+                                        1e-30f,
+                                        1e-45f,
+                                        1e30f,
+                                        -1.0f,
+                                        2.0f,
+                                        100.0f,
+                                        -100.0f,
+                                        0.9999999f,
                                         std::numeric_limits<float>::infinity(),
                                         -std::numeric_limits<float>::infinity(),
                                         std::numeric_limits<float>::quiet_NaN()};

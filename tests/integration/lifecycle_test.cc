@@ -1,13 +1,13 @@
 // How generations end before their time, and how the server does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/integration/test_server.h"
 
@@ -149,9 +149,9 @@ TEST_F(LifecycleTest, OneLiveGenerationPerSession) {
   v1::ResetSessionRequest reset;
   reset.set_session_id(request.session_id());
   v1::Session session;
-  EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session)
-                .error_code(),
-            grpc::StatusCode::ABORTED);
+  EXPECT_EQ(
+      Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session).error_code(),
+      grpc::StatusCode::ABORTED);
   stream.context.TryCancel();
 }
 
@@ -179,8 +179,7 @@ TEST_F(LifecycleTest, ClosingASessionEndsItsGeneration) {
   v1::CloseSessionRequest close;
   close.set_session_id(request.session_id());
   v1::CloseSessionResponse closed;
-  EXPECT_TRUE(
-      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+  EXPECT_TRUE(Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
   ASSERT_TRUE(stream.Finish().ok());
   EXPECT_EQ(stream.finished.reason(), v1::FINISH_REASON_CANCELLED);
   ExpectAllBlocksBack();
@@ -196,8 +195,7 @@ TEST(ShutdownTest, ADrainLetsLiveOnesFinishAndRefusesNewOnes) {
   ASSERT_TRUE(live.ReadUntil(Event::kDelta));
 
   v1::DrainResponse drained;
-  ASSERT_TRUE(
-      Call(client.admin, &v1::AdminService::Stub::Drain, v1::DrainRequest(), drained).ok());
+  ASSERT_TRUE(Call(client.admin, &v1::AdminService::Stub::Drain, v1::DrainRequest(), drained).ok());
   EXPECT_EQ(drained.live_generations(), 1u);
   EXPECT_EQ(Health(client), Status::NOT_SERVING);
   EXPECT_EQ(Health(client, "luna.v1.InferenceService"), Status::NOT_SERVING);
@@ -289,10 +287,10 @@ TEST(ShutdownTest, WhileTheModelLoadsCallsAreUnavailable) {
   Stream stream(client, TextRequest("a", 1));
   EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   v1::GetModelResponse model;
-  EXPECT_EQ(Call(client.inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(),
-                 model)
-                .error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(
+      Call(client.inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(), model)
+          .error_code(),
+      grpc::StatusCode::UNAVAILABLE);
   grpc::ClientContext context;
   auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);

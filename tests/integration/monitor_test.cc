@@ -1,18 +1,18 @@
 // What operators see: memory, load, health, reflection.
-#include <string>
-
 #include <gmock/gmock.h>
 #include <google/protobuf/util/time_util.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "tests/integration/test_server.h"
 
 namespace luna::integration {
 namespace {
 
-using ::testing::HasSubstr;
 using google::protobuf::util::TimeUtil;
+using ::testing::HasSubstr;
 using Event = v1::GenerateEvent;
 
 class MonitorTest : public ::testing::Test {
@@ -56,8 +56,7 @@ TEST_F(MonitorTest, ASessionsMemoryIsWatchedWhileItSpeaks) {
   v1::GetSessionMemoryRequest get;
   get.set_session_id(request.session_id());
   v1::SessionMemory alone;
-  ASSERT_TRUE(
-      Call(client().monitor, &v1::MonitorService::Stub::GetSessionMemory, get, alone).ok());
+  ASSERT_TRUE(Call(client().monitor, &v1::MonitorService::Stub::GetSessionMemory, get, alone).ok());
   EXPECT_GE(alone.tokens(), memory.tokens());
   stream.context.TryCancel();
   stream.Finish();
@@ -69,8 +68,7 @@ TEST_F(MonitorTest, PoolAndLoadOfAnIdleServerBalance) {
   v1::PoolMemory pool;
   ASSERT_TRUE(
       Call(client().monitor, &v1::MonitorService::Stub::GetPool, v1::GetPoolRequest(), pool).ok());
-  EXPECT_EQ(pool.free_blocks() + pool.cached_blocks() + pool.charged_blocks(),
-            pool.total_blocks());
+  EXPECT_EQ(pool.free_blocks() + pool.cached_blocks() + pool.charged_blocks(), pool.total_blocks());
   EXPECT_EQ(pool.block_tokens(), 16u);
   EXPECT_GT(pool.weights_bytes(), 100'000'000u);
   v1::Load load;
@@ -137,18 +135,18 @@ TEST_F(MonitorTest, AnIntervalHasLimits) {
 TEST_F(MonitorTest, HealthKnowsEveryService) {
   for (const char* service : {"", "luna.v1.InferenceService", "luna.v1.SessionService",
                               "luna.v1.MonitorService", "luna.v1.AdminService"}) {
-    EXPECT_EQ(Health(client(), service), grpc::health::v1::HealthCheckResponse::SERVING)
-        << service;
+    EXPECT_EQ(Health(client(), service), grpc::health::v1::HealthCheckResponse::SERVING) << service;
   }
   grpc::health::v1::HealthCheckRequest request;
   request.set_service("luna.v1.NoSuchService");
   grpc::health::v1::HealthCheckResponse response;
-  EXPECT_EQ(Call(client().health, &grpc::health::v1::Health::Stub::Check, request, response)
-                .error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(
+      Call(client().health, &grpc::health::v1::Health::Stub::Check, request, response).error_code(),
+      grpc::StatusCode::NOT_FOUND);
 }
 
-// Debian ships no stubs for reflection; the two messages are small enough to write and to look into.
+// Debian ships no stubs for reflection; the two messages are small enough to write and to look
+// into.
 TEST_F(MonitorTest, ReflectionListsTheServices) {
   grpc::GenericStub stub(client().channel);
   grpc::ClientContext context;

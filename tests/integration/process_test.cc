@@ -1,5 +1,7 @@
 // The program itself: what it prints, how it leaves.
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -7,12 +9,9 @@
 
 #include <array>
 #include <cstdio>
-#include <utility>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/integration/test_server.h"
 
@@ -166,12 +165,15 @@ TEST(ProcessTest, WrongUsageIsExitTwoAndFailureIsExitOne) {
       {{}, 2, {"--model"}},
       {{"--model", kTinyModel, "--block-tokens", "0"}, 2, {"--block-tokens", "'0'", "[1, 1024]"}},
       {{"--model", kTinyModel, "--listen", "0.0.0.0:0"}, 2, {"0.0.0.0:0", "--allow-remote"}},
-      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--context", "97"}, 2,
+      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--context", "97"},
+       2,
        {"--context", "97", "96"}},
-      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--kv-cache-bytes", "100"}, 2,
+      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--kv-cache-bytes", "100"},
+       2,
        {"--kv-cache-bytes", "100"}},
       {{"--model", "no/such/model", "--listen", "127.0.0.1:0"}, 1, {"no/such/model"}},
-      {{"--model", kTinyModel, "--listen", busy.AddressAt("127.0.0.1")}, 1,
+      {{"--model", kTinyModel, "--listen", busy.AddressAt("127.0.0.1")},
+       1,
        {busy.AddressAt("127.0.0.1")}},
   };
   for (const Case& c : cases) {

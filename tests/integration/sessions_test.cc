@@ -1,9 +1,9 @@
 // Sessions: what callers set and see of them, and what others see.
-#include <string>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "server/listen_address.h"
 #include "tests/integration/test_server.h"
@@ -17,7 +17,8 @@ class SessionsTest : public ::testing::Test {
   static void TearDownTestSuite() { delete server_; }
   static Client& client() { return server_->client(); }
 
-  static v1::GenerateResponse Speak(const std::string& id, const std::string& text, int max_tokens) {
+  static v1::GenerateResponse Speak(const std::string& id, const std::string& text,
+                                    int max_tokens) {
     v1::GenerateRequest request = TextRequest(text, max_tokens);
     request.set_session_id(id);
     request.mutable_sampling()->set_temperature(0);
@@ -86,8 +87,7 @@ TEST_F(SessionsTest, ASessionIsCreatedShownUpdatedAndClosed) {
   v1::CloseSessionRequest close;
   close.set_session_id(id);
   v1::CloseSessionResponse closed;
-  EXPECT_TRUE(
-      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+  EXPECT_TRUE(Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
   EXPECT_FALSE(Lists(client(), id));
   EXPECT_EQ(
       Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).error_code(),
@@ -223,9 +223,9 @@ TEST_F(RemoteTest, ACallerListsItsOwnSessionsAndSeesHandlesOfOthers) {
   v1::GetSessionRequest get;
   get.set_session_id(handle);
   v1::Session session;
-  EXPECT_EQ(Call(remote_->sessions, &v1::SessionService::Stub::GetSession, get, session)
-                .error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(
+      Call(remote_->sessions, &v1::SessionService::Stub::GetSession, get, session).error_code(),
+      grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(GetSession(*remote_, mine).label(), "mine");
 }
 

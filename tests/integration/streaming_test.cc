@@ -1,9 +1,9 @@
 // What reaches the reader of an answer.
-#include <string>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "core/text/utf8.h"
 #include "tests/integration/test_server.h"
@@ -248,9 +248,9 @@ TEST_F(StreamingTest, DetokenizeGivesTheTextBack) {
 
 TEST_F(StreamingTest, GetModelSaysWhatIsServed) {
   v1::GetModelResponse model;
-  ASSERT_TRUE(Call(stories().inference, &v1::InferenceService::Stub::GetModel,
-                   v1::GetModelRequest(), model)
-                  .ok());
+  ASSERT_TRUE(
+      Call(stories().inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(), model)
+          .ok());
   EXPECT_EQ(model.name(), "luna-tiny");
   EXPECT_EQ(model.architecture(), "gpt2");
   EXPECT_EQ(model.context_length(), 512u);

@@ -1,10 +1,10 @@
 #include "tests/integration/test_server.h"
 
-#include <utility>
-
 #include <google/protobuf/util/time_util.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
+
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"

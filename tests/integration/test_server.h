@@ -2,14 +2,14 @@
 #ifndef LUNA_TESTS_INTEGRATION_TEST_SERVER_H_
 #define LUNA_TESTS_INTEGRATION_TEST_SERVER_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <grpcpp/grpcpp.h>
 
 #include "luna/rpc/error_details.pb.h"
 #include "luna/rpc/health.grpc.pb.h"

@@ -1,13 +1,13 @@
 #include "server/rpc/convert.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/base/status_details.h"
 #include "core/model/model.h"
@@ -188,9 +188,8 @@ TEST_F(ConvertTest, CountsAndLengthsAreBounded) {
               [](auto& request) { request.mutable_response_options()->set_logprobs(21); });
   ExpectField("stopping.stop[0]", "0 bytes",
               [](auto& request) { request.mutable_stopping()->add_stop(std::string()); });
-  ExpectField("stopping.stop[0]", "257", [](auto& request) {
-    request.mutable_stopping()->add_stop(std::string(257, 'x'));
-  });
+  ExpectField("stopping.stop[0]", "257",
+              [](auto& request) { request.mutable_stopping()->add_stop(std::string(257, 'x')); });
   ExpectField("stopping.stop", "17", [](auto& request) {
     for (int i = 0; i < 17; ++i) request.mutable_stopping()->add_stop(std::string(1, 'x'));
   });

@@ -1,9 +1,9 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "server/memory_limit.h"
 #include "server/pool_size.h"
@@ -18,8 +18,9 @@ using ::testing::HasSubstr;
 class MemoryLimitTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = std::filesystem::path(::testing::TempDir()) /
-            ("memory_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    root_ =
+        std::filesystem::path(::testing::TempDir()) /
+        ("memory_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }

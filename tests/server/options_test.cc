@@ -1,10 +1,10 @@
 #include "server/options.h"
 
-#include <string>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 namespace luna::server {
 namespace {
@@ -51,12 +51,12 @@ TEST(OptionsTest, DefaultsAreThoseOfTheHelp) {
 }
 
 TEST(OptionsTest, EveryFlagIsRead) {
-  const Options options = ParseGood(
-      {"--model=dummy:luna", "--model-name=x", "--listen", "0.0.0.0:0", "--allow-remote",
-       "--backend=reference", "--threads=3", "--context=128", "--no-kv-cache",
-       "--kv-cache-bytes=2M", "--block-tokens=8", "--max-batch-tokens=64", "--max-sessions=5",
-       "--session-quota-bytes=64K", "--queue-limit=7", "--seed=18446744073709551615",
-       "--log-level=debug", "--drain-timeout=1500ms"});
+  const Options options =
+      ParseGood({"--model=dummy:luna", "--model-name=x", "--listen", "0.0.0.0:0", "--allow-remote",
+                 "--backend=reference", "--threads=3", "--context=128", "--no-kv-cache",
+                 "--kv-cache-bytes=2M", "--block-tokens=8", "--max-batch-tokens=64",
+                 "--max-sessions=5", "--session-quota-bytes=64K", "--queue-limit=7",
+                 "--seed=18446744073709551615", "--log-level=debug", "--drain-timeout=1500ms"});
   EXPECT_EQ(options.model, "dummy:luna");
   EXPECT_EQ(options.model_name, "x");
   EXPECT_TRUE(options.listen.IsAny());

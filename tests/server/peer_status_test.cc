@@ -1,6 +1,6 @@
-#include <string>
-
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "core/base/status_details.h"
 #include "luna/rpc/error_details.pb.h"
