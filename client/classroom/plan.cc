@@ -78,6 +78,7 @@ std::vector<StudentPlan> MakePlan(const Options& options, const Prompts& prompts
     plan.manner = manners[static_cast<size_t>(i)];
     plan.arrives =
         options.arrive_over * (static_cast<double>(i) / std::max(1, options.students - 1));
+    plan.temperature = options.temperature.value_or(chat ? 0.3f : 0.8f);
     plan.leaves_after_tokens = 3 + static_cast<uint32_t>(dice.Below(10));
     plan.read_pause = absl::Milliseconds(60 + static_cast<int64_t>(dice.Below(60)));
     const Phrases& phrases = prompts.In(plan.language);

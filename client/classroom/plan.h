@@ -37,6 +37,7 @@ struct StudentPlan {
   Manner manner = Manner::kOrdinary;
   absl::Duration arrives;  // after the class began
   std::vector<TurnPlan> turns;
+  float temperature = 0.8f;
   uint32_t leaves_after_tokens = 0;  // kLeaves: of the last answer
   absl::Duration read_pause;         // kReadsSlowly: after every message
 };

@@ -71,7 +71,7 @@ void Student::Ask() {
   v1::GenerateRequest request;
   request.set_session_id(session_id_);
   request.set_text(current_.prompt);
-  request.mutable_sampling()->set_temperature(options_.temperature);
+  request.mutable_sampling()->set_temperature(plan_.temperature);
   request.mutable_sampling()->set_top_p(options_.top_p);
   request.mutable_sampling()->set_seed(plan_.turns[static_cast<size_t>(turn_)].seed);
   request.mutable_stopping()->set_max_tokens(options_.max_tokens);

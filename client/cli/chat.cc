@@ -210,6 +210,10 @@ void AddChat(Registry& registry) {
   command->add_option("--system", options->chat.system, "System message; needs a chat model")
       ->excludes(session);
   command->add_flag("--keep", options->chat.keep, "Leaves the session open and prints its id");
+  // A small model that chats wanders off at the temperature of its training.
+  options->sampling.temperature = 0.3f;
+  options->sampling.top_p = 0.9f;
+  options->sampling.max_tokens = 512;
   options->sampling.Add(command);
   registry.OnParsed(command, options, Run);
 }

@@ -135,7 +135,8 @@ void AddClassroom(Registry& registry) {
       ->add_option("--arrive-over", options->arrive_over_s,
                    "Seconds from the first student to the last; default 0.2 a student")
       ->check(CLI::Range(0.0, 3600.0));
-  command->add_option("--temperature", room.temperature, "Of the sampling")->capture_default_str();
+  command->add_option("--temperature", room.temperature,
+                      "Of the sampling; default 0.8, and 0.3 with a model that chats");
   command->add_option("--top-p", room.top_p, "Of the sampling")->capture_default_str();
   command->add_option("--seed", room.seed, "The same seed makes the same class")
       ->capture_default_str();

@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
 
 namespace luna::cli {
 
@@ -17,12 +20,26 @@ std::optional<std::pair<uint32_t, float>> ParseLogitBias(const std::string& text
   return std::make_pair(id, bias);
 }
 
+namespace {
+
+// The command's own default if it has one, else what happens without the flag.
+template <typename T>
+std::string Default(const std::optional<T>& value, std::string_view otherwise) {
+  return value ? absl::StrCat("; default ", *value) : std::string(otherwise);
+}
+
+}  // namespace
+
 void SamplingFlags::Add(CLI::App* command) {
   const char* const sampling = "Sampling";
-  command->add_option("--temperature", temperature, "0 is greedy; the server's default is 1")
+  command
+      ->add_option("--temperature", temperature,
+                   "0 is greedy" + Default(temperature, "; the server's default is 1"))
       ->group(sampling);
   command->add_option("--top-k", top_k, "Only the K most probable tokens; 0: all")->group(sampling);
-  command->add_option("--top-p", top_p, "Only the most probable tokens that sum up to P")
+  command
+      ->add_option("--top-p", top_p,
+                   "Only the most probable tokens that sum up to P" + Default(top_p, ""))
       ->group(sampling);
   command->add_option("--min-p", min_p, "Only tokens at least P times as probable as the first")
       ->group(sampling);
@@ -51,7 +68,10 @@ void SamplingFlags::Add(CLI::App* command) {
       ->add_option("--seed", seed, "The same seed gives the same words; unset: the server's choice")
       ->group(sampling);
   const char* const stopping = "Stopping";
-  command->add_option("--max-tokens", max_tokens, "Unset: all that is left")->group(stopping);
+  command
+      ->add_option("--max-tokens", max_tokens,
+                   "Of an answer" + Default(max_tokens, "; unset: all that is left"))
+      ->group(stopping);
   command->add_option("--min-tokens", min_tokens, "No end before")->group(stopping);
   command->add_option("--stop", stop, "Ends the answer where this text comes; repeatable")
       ->allow_extra_args(false)

@@ -25,6 +25,7 @@ struct SamplingFlags {
   std::vector<uint32_t> stop_ids;
   bool ignore_eos = false;
 
+  // What is set before is the command's default, and told as such.
   void Add(CLI::App* command);
   // Fields whose flag was not given stay unset.
   v1::SamplingParams Sampling() const;
