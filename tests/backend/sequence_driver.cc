@@ -1,7 +1,7 @@
 #include "tests/backend/sequence_driver.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <numeric>
 #include <random>
 
@@ -11,9 +11,9 @@
 namespace luna::backend {
 
 bool RowResult::operator==(const RowResult& other) const {
+  const auto bits = [](float logprob) { return std::bit_cast<uint32_t>(logprob); };
   return status == other.status && token == other.token &&
-         logprobs.size() == other.logprobs.size() &&
-         std::memcmp(logprobs.data(), other.logprobs.data(), logprobs.size() * sizeof(float)) == 0;
+         std::ranges::equal(logprobs, other.logprobs, {}, bits, bits);
 }
 
 kv::KvLayout TestLayout(const model::ModelConfig& config, int block_tokens,
