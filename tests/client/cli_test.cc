@@ -12,6 +12,7 @@
 
 #include "tests/client/fake/fake_server.h"
 #include "tests/client/subprocess.h"
+#include "tests/fakes/temp_dir.h"
 
 namespace luna {
 namespace {
@@ -311,7 +312,8 @@ TEST_F(CliWithServerTest, BenchMeasuresAndWritesJson) {
   fake::Behaviour behaviour;
   behaviour.tokens_per_message = 3;
   Start(behaviour);
-  const std::string path = testing::TempDir() + "/luna_bench.json";
+  const TempDir directory;
+  const std::string path = directory.path() + "/bench.json";
   const Outcome outcome = Run({"bench", "--clients", "4", "--prompt-tokens", "10", "--max-tokens",
                                "12", "--rounds", "2", "--warmup", "1", "--json", path});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -351,8 +353,8 @@ TEST_F(CliWithServerTest, BenchRefusesWhatDoesNotFitTheContext) {
 
 TEST_F(CliWithServerTest, AClassInAPipe) {
   Start();
-  const std::string report = testing::TempDir() + "/luna_class";
-  std::filesystem::remove_all(report);
+  const TempDir directory;
+  const std::string report = directory.path() + "/class";
   const Outcome outcome = Run({"classroom", "--students", "12", "--turns", "2", "--think-time", "0",
                                "--arrive-over", "0", "--report", report});
   EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -10,6 +10,7 @@
 
 #include "client/classroom/plan.h"
 #include "client/term/width.h"
+#include "tests/fakes/temp_dir.h"
 
 namespace luna::classroom {
 namespace {
@@ -114,8 +115,8 @@ TEST(ReportTest, MarkdownKeepsItsTables) {
 
 TEST(ReportTest, WritesThreeFiles) {
   const ClassRecord record = Class();
-  const std::string directory = testing::TempDir() + "/luna_report/deep";
-  std::filesystem::remove_all(directory);
+  const TempDir parent;
+  const std::string directory = parent.path() + "/report/deep";
   ASSERT_TRUE(WriteFiles(record, Summarize(record), directory).ok());
   std::ifstream json_file(directory + "/report.json");
   const auto json = nlohmann::json::parse(json_file);
@@ -191,8 +192,8 @@ TEST(PlanTest, ChatModelsAreAskedAndStoryModelsBegun) {
 }
 
 TEST(PromptsTest, OfAFile) {
-  const std::string path = testing::TempDir() + "/luna_prompts.txt";
-  std::ofstream(path) << "# comment\n\n하나\r\ntwo\n";
+  const TempDir directory;
+  const std::string path = directory.Write("prompts.txt", "# comment\n\n하나\r\ntwo\n");
   const auto prompts = ReadPrompts(path);
   ASSERT_TRUE(prompts.ok());
   EXPECT_THAT(prompts->In(Language::kKorean).openings, ElementsAre("하나", "two"));
