@@ -22,6 +22,9 @@ struct TurnInput {
   // What begins a conversation without history, where the turn brings its own (a system message).
   // Unset: the session's, and if it has none, EngineOptions::default_opening.
   std::optional<std::vector<TokenId>> opening;
+  // As in text::RenderedTurn.
+  int system_tokens = 0;
+  std::vector<TokenId> after_system;
   // Token ids given by the caller: nothing is put before or between.
   bool raw = false;
 };

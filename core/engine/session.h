@@ -21,8 +21,10 @@ struct Generation;
 struct TurnRecord {
   int begin = 0;     // what joins it to what was before: the opening, or the end of the last answer
   int body = 0;      // what the user said
+  int answer = 0;    // what the model said
   int end = 0;       // behind the answer
   std::string text;  // the answer
+  std::vector<TokenId> after_system;  // [body, answer) should it become the first (TurnInput)
 };
 
 // Engine thread only.
@@ -46,6 +48,7 @@ struct Session {
 
   std::vector<TokenId> history;
   std::vector<TurnRecord> turns;  // those that are in the history
+  bool has_system = false;        // the opening holds a system prompt, not the model's default one
   uint32_t dropped_turns = 0;     // left from the front since creation or reset
   Generation* live = nullptr;     // the turn in progress
   sched::SessionCache cache;      // of a beginning of the history, or of the turn in progress

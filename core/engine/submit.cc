@@ -71,6 +71,7 @@ absl::Status Engine::Impl::CheckTokens(const Request& request) const {
   if (request.input.opening.has_value()) {
     LUNA_RETURN_IF_ERROR(CheckIds(*request.input.opening, vocab_size, "opening"));
   }
+  LUNA_RETURN_IF_ERROR(CheckIds(request.input.after_system, vocab_size, "after_system"));
   return sample::Validate(request.stopping, vocab_size);
 }
 

@@ -1,6 +1,6 @@
 #include "core/engine/turn.h"
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/base/status_details.h"
@@ -8,78 +8,118 @@
 namespace luna::engine {
 namespace {
 
-void AppendTo(std::vector<TokenId>& out, std::span<const TokenId> tokens) {
-  out.insert(out.end(), tokens.begin(), tokens.end());
-}
+using Tokens = std::span<const TokenId>;
 
-// What stands between the history and the new turn.
-std::vector<TokenId> Joint(const Session& session, const TurnInput& input, const TurnStyle& style) {
-  std::vector<TokenId> joint;
-  if (input.raw) return joint;
-  if (session.turns.empty()) {
-    if (input.opening.has_value()) return *input.opening;
-    if (session.system.has_value()) return session.system->opening;
-    return *style.default_opening;
+// What a prompt is made of, in this order. Borrows from the session, the input and the style.
+struct PromptParts {
+  Tokens opening;
+  Tokens first;    // the first turn that stays, where turns before it leave: its prompt,
+  Tokens history;  // and all that was said since
+  Tokens end;      // of the last answer, if it did not end itself,
+  Tokens after_end;
+  Tokens turn;  // what is new
+
+  std::array<Tokens, 6> All() const { return {opening, first, history, end, after_end, turn}; }
+  int64_t size() const {
+    int64_t total = 0;
+    for (const Tokens part : All()) total += static_cast<int64_t>(part.size());
+    return total;
   }
-  // An answer that ended by itself has its end token already.
-  if (!style.tokenizer->IsEnd(session.history.back())) AppendTo(joint, style.markers->end);
-  AppendTo(joint, style.markers->after_end);
-  return joint;
+};
+
+// The session's system prompt opens the conversation if its first turn does not bring an opening.
+bool OpensWithSessions(const Session& session, const TurnInput& input) {
+  return !input.raw && !input.opening.has_value() && session.system.has_value();
 }
 
-// The history without its oldest `dropped` turns; the first that stays begins right after the
-// opening.
-void AppendHistory(const Session& session, int dropped, std::vector<TokenId>& out) {
-  const std::span<const TokenId> history(session.history);
-  if (dropped == 0) return AppendTo(out, history);
-  AppendTo(out, history.first(session.opening_tokens()));
-  if (dropped < static_cast<int>(session.turns.size())) {
-    AppendTo(out, history.subspan(session.turns[dropped].body));
+Tokens NewOpening(const Session& session, const TurnInput& input, const TurnStyle& style) {
+  if (input.raw) return {};
+  if (input.opening.has_value()) return *input.opening;
+  if (session.system.has_value()) return session.system->opening;
+  return *style.default_opening;
+}
+
+// The turn as it stands behind the opening.
+Tokens FirstTurn(const TurnInput& input, bool opening_has_system) {
+  const bool follows = opening_has_system && input.system_tokens == 0;
+  return follows && !input.after_system.empty() ? input.after_system : input.tokens;
+}
+
+// The session has turns, and the oldest `dropped` of them leave.
+PromptParts Parts(const Session& session, const TurnInput& input, const TurnStyle& style,
+                  int dropped) {
+  const Tokens history(session.history);
+  PromptParts parts;
+  parts.opening = history.first(session.opening_tokens());
+  if (dropped == static_cast<int>(session.turns.size())) {
+    // A turn with a system message of its own opens the conversation anew.
+    if (input.opening.has_value()) parts.opening = *input.opening;
+    parts.turn = FirstTurn(input, session.has_system);
+    return parts;
   }
+  const TurnRecord& first = session.turns[dropped];
+  parts.first = dropped > 0 && !first.after_system.empty()
+                    ? Tokens(first.after_system)
+                    : history.subspan(first.body, first.answer - first.body);
+  parts.history = history.subspan(first.answer);
+  if (!input.raw) {
+    // An answer that ended by itself has its end token already.
+    if (!style.tokenizer->IsEnd(session.history.back())) parts.end = style.markers->end;
+    parts.after_end = style.markers->after_end;
+  }
+  parts.turn = input.tokens;
+  return parts;
 }
 
-int64_t HistoryTokens(const Session& session, int dropped) {
-  const int64_t all = static_cast<int64_t>(session.history.size());
-  if (dropped == 0) return all;
-  const int64_t kept =
-      dropped < static_cast<int>(session.turns.size()) ? all - session.turns[dropped].body : 0;
-  return session.opening_tokens() + kept;
+// The conversation's first turn.
+PromptParts FirstParts(const Session& session, const TurnInput& input, const TurnStyle& style) {
+  PromptParts parts;
+  parts.opening = NewOpening(session, input, style);
+  parts.turn = FirstTurn(input, OpensWithSessions(session, input));
+  return parts;
 }
 
 }  // namespace
 
 absl::StatusOr<TurnDraft> DraftTurn(const Session& session, const TurnInput& input,
                                     const TurnStyle& style, int64_t room) {
-  std::vector<TokenId> joint = Joint(session, input, style);
   const int turns = static_cast<int>(session.turns.size());
   TurnDraft draft;
-  const auto tokens_in_all = [&] {
-    // With no turn before it, the opening alone is what it joins.
-    const size_t joining = turns > 0 && draft.dropped_turns == turns ? 0 : joint.size();
-    return HistoryTokens(session, draft.dropped_turns) +
-           static_cast<int64_t>(joining + input.tokens.size());
-  };
+  PromptParts parts =
+      turns == 0 ? FirstParts(session, input, style) : Parts(session, input, style, 0);
   if (session.context_policy == ContextPolicy::kDropOldest) {
-    while (draft.dropped_turns < turns && tokens_in_all() > room) ++draft.dropped_turns;
+    while (draft.dropped_turns < turns && parts.size() > room) {
+      parts = Parts(session, input, style, ++draft.dropped_turns);
+    }
   }
-  if (tokens_in_all() == 0) {
+  if (parts.size() == 0) {
     return InvalidField("input", "the prompt has no tokens; it takes at least 1");
   }
-  if (turns > 0 && draft.dropped_turns == turns) joint.clear();
+  draft.prompt.reserve(parts.size());
+  for (const Tokens part : parts.All()) {
+    draft.prompt.insert(draft.prompt.end(), part.begin(), part.end());
+  }
 
-  draft.prompt.reserve(tokens_in_all());
-  AppendHistory(session, draft.dropped_turns, draft.prompt);
+  const int opening = static_cast<int>(parts.opening.size());
+  const int before_turn = static_cast<int>(parts.size() - static_cast<int64_t>(parts.turn.size()));
   const bool is_first = draft.dropped_turns == turns;
-  draft.begin = is_first ? 0 : static_cast<int>(draft.prompt.size());
-  AppendTo(draft.prompt, joint);
-  draft.body = static_cast<int>(draft.prompt.size());
-  AppendTo(draft.prompt, input.tokens);
-  draft.opening_tokens = turns > 0 ? session.opening_tokens() : draft.body;
+  const bool opens = turns == 0 || (is_first && input.opening.has_value());
+  draft.opening_tokens = opens ? opening + input.system_tokens : opening;
+  draft.has_system =
+      opens ? input.system_tokens > 0 || OpensWithSessions(session, input) : session.has_system;
+  if (turns > 0 && !opens) {
+    draft.kept_tokens =
+        draft.dropped_turns == 0 ? static_cast<int>(session.history.size()) : opening;
+  }
+  draft.begin =
+      is_first ? 0 : before_turn - static_cast<int>(parts.end.size() + parts.after_end.size());
+  draft.body = is_first ? draft.opening_tokens : before_turn;
+  if (draft.has_system) draft.after_system = input.after_system;
   return draft;
 }
 
 void PrepareCache(Session& session, const TurnDraft& draft) {
-  if (draft.dropped_turns > 0) session.cache.Forget(draft.opening_tokens);
+  if (draft.dropped_turns > 0) session.cache.Forget(draft.kept_tokens);
   session.cache.kv.Truncate(static_cast<int>(draft.prompt.size()) - 1);
 }
 
@@ -88,20 +128,33 @@ void CommitTurn(Session& session, const TurnDraft& draft, std::span<const TokenI
   if (draft.dropped_turns > 0) {
     session.turns.erase(session.turns.begin(), session.turns.begin() + draft.dropped_turns);
     session.dropped_turns += draft.dropped_turns;
-    const int shift = session.turns.empty() ? 0 : session.turns.front().body - draft.opening_tokens;
-    for (TurnRecord& turn : session.turns) {
-      turn.begin -= shift;
-      turn.body -= shift;
-      turn.end -= shift;
+    if (!session.turns.empty()) {
+      TurnRecord& first = session.turns.front();
+      const int prompt = first.after_system.empty() ? first.answer - first.body
+                                                    : static_cast<int>(first.after_system.size());
+      const int shift = first.answer - (draft.opening_tokens + prompt);
+      for (TurnRecord& turn : session.turns) {
+        turn.begin -= shift;
+        turn.body -= shift;
+        turn.answer -= shift;
+        turn.end -= shift;
+      }
+      first.begin = 0;
+      first.body = draft.opening_tokens;
     }
-    if (!session.turns.empty()) session.turns.front().begin = 0;
   }
   session.history.assign(tokens.begin(), tokens.end());
-  session.turns.push_back({draft.begin, draft.body, static_cast<int>(tokens.size()), answer});
+  session.has_system = draft.has_system;
+  session.turns.push_back({.begin = draft.begin,
+                           .body = draft.body,
+                           .answer = static_cast<int>(draft.prompt.size()),
+                           .end = static_cast<int>(tokens.size()),
+                           .text = answer,
+                           .after_system = draft.after_system});
 }
 
 void DiscardTurn(Session& session, const TurnDraft& draft) {
-  session.cache.Forget(draft.dropped_turns > 0 ? draft.opening_tokens
+  session.cache.Forget(draft.dropped_turns > 0 ? draft.kept_tokens
                                                : static_cast<int>(session.history.size()));
 }
 

@@ -29,7 +29,10 @@ struct TurnDraft {
   std::vector<TokenId> prompt;  // history that stays, what joins, what is new
   int dropped_turns = 0;        // that leave from the front for it
   int opening_tokens = 0;       // at the front, whatever is dropped
+  bool has_system = false;      // as in Session
+  int kept_tokens = 0;          // at the front, the same as the history's
   int begin = 0, body = 0;      // as in TurnRecord, within `prompt`
+  std::vector<TokenId> after_system;
 };
 
 // Joins `input` to the session's history. With ContextPolicy::kDropOldest, as few whole turns as

@@ -1,5 +1,6 @@
 #include "core/text/chat_families.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,12 @@ std::string_view Trim(std::string_view text) {
     end = offset;
   }
   return begin < end ? text.substr(begin, end - begin) : std::string_view();
+}
+
+// `text` without the white space behind it.
+std::string_view TrimEnd(std::string_view text) {
+  const std::string_view trimmed = Trim(text);
+  return trimmed.empty() ? trimmed : text.substr(0, trimmed.end() - text.begin());
 }
 
 std::string_view RoleName(Role role) {
@@ -68,14 +75,30 @@ class Family : public ChatTemplate {
 
   absl::StatusOr<RenderedTurn> RenderTurn(std::span<const ChatMessage> messages) const final {
     LUNA_RETURN_IF_ERROR(Check(messages));
+    const bool has_system = messages.front().role == Role::kSystem;
+    const std::span<const ChatMessage> turns = messages.subspan(has_system ? 1 : 0);
     RenderedTurn turn;
     TurnBuilder opening(facts_.tokenizer, TextBefore::kNothing);
-    AddOpening(messages.front().role == Role::kSystem, opening);
+    AddOpening(has_system, opening);
     LUNA_ASSIGN_OR_RETURN(turn.opening, opening.Take());
-    TurnBuilder body(facts_.tokenizer,
-                     turn.opening.empty() ? TextBefore::kNothing : TextBefore::kAddedToken);
-    AddBody(messages, body);
+    const TextBefore before = turn.opening.empty() ? TextBefore::kNothing : TextBefore::kAddedToken;
+    TurnBuilder body(facts_.tokenizer, before);
+    if (has_system) AddSystem(messages.front().content, body);
+    AddTurns(turns, has_system && system_begins_turn(), body);
     LUNA_ASSIGN_OR_RETURN(turn.body, body.Take());
+    if (has_system) {
+      TurnBuilder system(facts_.tokenizer, before);
+      AddSystem(messages.front().content, system);
+      LUNA_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, system.Take());
+      // Not where a token reaches over the border: the system message then goes with its turn.
+      const auto common = std::ranges::mismatch(tokens, turn.body);
+      if (common.in1 == tokens.end()) turn.system_tokens = static_cast<int>(tokens.size());
+    }
+    if (system_begins_turn()) {
+      TurnBuilder after_system(facts_.tokenizer, TextBefore::kText);
+      AddTurns(turns, /*begun=*/true, after_system);
+      LUNA_ASSIGN_OR_RETURN(turn.after_system, after_system.Take());
+    }
     return turn;
   }
 
@@ -83,20 +106,20 @@ class Family : public ChatTemplate {
     LUNA_RETURN_IF_ERROR(CheckUtf8(system));
     TurnBuilder opening(facts_.tokenizer, TextBefore::kNothing);
     AddOpening(/*has_system=*/true, opening);
-    if (!AddSystem(system, opening)) {
-      return absl::FailedPreconditionError(
-          "this model's template writes the system prompt into the first user turn: send it as a "
-          "system message in front of that turn's messages");
-    }
+    AddSystem(system, opening);
     return opening.Take();
   }
 
  protected:
   virtual bool must_alternate() const { return false; }
-  // A system message as a turn of its own; false if the family has none.
-  virtual bool AddSystem(std::string_view /*content*/, TurnBuilder& /*out*/) const { return false; }
+  // The system prompt is no turn of its own but the beginning of the first user turn.
+  virtual bool system_begins_turn() const { return false; }
+  virtual void AddSystem(std::string_view content, TurnBuilder& out) const = 0;
   virtual void AddOpening(bool has_system, TurnBuilder& out) const = 0;
-  virtual void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const = 0;
+  // User and assistant messages, then what invites the assistant to answer. `begun`: AddSystem has
+  // begun the first one.
+  virtual void AddTurns(std::span<const ChatMessage> messages, bool begun,
+                        TurnBuilder& out) const = 0;
 
   std::string_view Content(const ChatMessage& message) const {
     return facts_.trims ? Trim(message.content) : std::string_view(message.content);
@@ -155,9 +178,8 @@ class ChatMl final : public Family {
     out.AddControl(end_);
     out.AddText("\n");
   }
-  bool AddSystem(std::string_view content, TurnBuilder& out) const override {
+  void AddSystem(std::string_view content, TurnBuilder& out) const override {
     AddMessage("system", facts_.trims ? Trim(content) : content, out);
-    return true;
   }
   void AddOpening(bool has_system, TurnBuilder& out) const override {
     AddBos(out);
@@ -165,7 +187,8 @@ class ChatMl final : public Family {
       AddMessage("system", facts_.default_system, out);
     }
   }
-  void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const override {
+  void AddTurns(std::span<const ChatMessage> messages, bool /*begun*/,
+                TurnBuilder& out) const override {
     for (const ChatMessage& message : messages) {
       AddMessage(RoleName(message.role), Content(message), out);
     }
@@ -194,12 +217,11 @@ class Llama3 final : public Family {
     out.AddControl(end_header_);
     out.AddText("\n\n");
   }
-  bool AddSystem(std::string_view content, TurnBuilder& out) const override {
+  void AddSystem(std::string_view content, TurnBuilder& out) const override {
     AddHeader("system", out);
     out.AddText(facts_.system_preamble);
     out.AddText(facts_.trims ? Trim(content) : content);
     out.AddControl(end_of_turn_);
-    return true;
   }
   void AddOpening(bool has_system, TurnBuilder& out) const override {
     AddBos(out);
@@ -208,10 +230,10 @@ class Llama3 final : public Family {
     out.AddText(facts_.system_preamble.empty() ? facts_.default_system : facts_.system_preamble);
     out.AddControl(end_of_turn_);
   }
-  void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const override {
+  void AddTurns(std::span<const ChatMessage> messages, bool /*begun*/,
+                TurnBuilder& out) const override {
     for (const ChatMessage& message : messages) {
       AddHeader(RoleName(message.role), out);
-      if (message.role == Role::kSystem) out.AddText(facts_.system_preamble);
       out.AddText(Content(message));
       out.AddControl(end_of_turn_);
     }
@@ -233,23 +255,26 @@ class Gemma final : public Family {
 
  private:
   bool must_alternate() const override { return true; }
+  bool system_begins_turn() const override { return true; }
   void AddOpening(bool /*has_system*/, TurnBuilder& out) const override { AddBos(out); }
-  void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const override {
-    const bool has_system = messages.front().role == Role::kSystem;
-    const size_t first = has_system ? 1 : 0;
-    for (size_t i = first; i < messages.size(); ++i) {
-      out.AddControl(start_);
-      out.AddText(messages[i].role == Role::kUser ? "user\n" : "model\n");
-      if (has_system && i == first) {
-        out.AddText(messages.front().content);  // the template trims turns, not this
-        out.AddText(facts_.system_separator);
-      }
-      out.AddText(Content(messages[i]));
+  void BeginTurn(Role role, TurnBuilder& out) const {
+    out.AddControl(start_);
+    out.AddText(role == Role::kUser ? "user\n" : "model\n");
+  }
+  void AddSystem(std::string_view content, TurnBuilder& out) const override {
+    BeginTurn(Role::kUser, out);
+    out.AddText(content);  // the template trims turns, not this
+    out.AddText(facts_.system_separator);
+  }
+  void AddTurns(std::span<const ChatMessage> messages, bool begun,
+                TurnBuilder& out) const override {
+    for (const ChatMessage& message : messages) {
+      if (!std::exchange(begun, false)) BeginTurn(message.role, out);
+      out.AddText(Content(message));
       out.AddControl(end_);
       out.AddText("\n");
     }
-    out.AddControl(start_);
-    out.AddText("model\n");
+    BeginTurn(Role::kAssistant, out);
   }
 
   const TokenId start_;
@@ -271,17 +296,28 @@ class Llama2 final : public Family {
 
  private:
   bool must_alternate() const override { return true; }
+  bool system_begins_turn() const override { return true; }
   void AddOpening(bool /*has_system*/, TurnBuilder& /*out*/) const override {}
-  void AddBody(std::span<const ChatMessage> messages, TurnBuilder& out) const override {
-    std::string system;
+  void BeginUserTurn(TurnBuilder& out) const {
+    AddBos(out);
+    out.AddText("[INST] ");
+  }
+  void AddSystem(std::string_view content, TurnBuilder& out) const override {
+    BeginUserTurn(out);
+    out.AddText(absl::StrCat("<<SYS>>\n", AbslView(content), "\n<</SYS>>"));
+  }
+  void AddTurns(std::span<const ChatMessage> messages, bool begun,
+                TurnBuilder& out) const override {
     for (const ChatMessage& message : messages) {
-      if (message.role == Role::kSystem) {
-        system = absl::StrCat("<<SYS>>\n", message.content, "\n<</SYS>>\n\n");
-      } else if (message.role == Role::kUser) {
-        const std::string content = std::exchange(system, {}) + message.content;
-        AddBos(out);
-        out.AddText("[INST] ");
-        out.AddText(facts_.trims ? Trim(content) : std::string_view(content));
+      if (message.role == Role::kUser) {
+        if (std::exchange(begun, false)) {
+          // The template strips the system prompt and the message as one text.
+          const std::string text = absl::StrCat("\n\n", message.content);
+          out.AddText(facts_.trims ? TrimEnd(text) : std::string_view(text));
+        } else {
+          BeginUserTurn(out);
+          out.AddText(Content(message));
+        }
         out.AddText(" [/INST]");
       } else {
         out.AddText(" ");

@@ -32,6 +32,12 @@ struct ChatMessage {
 struct RenderedTurn {
   std::vector<TokenId> opening;  // BOS and the default system prompt, unless `body` brings its own
   std::vector<TokenId> body;     // the messages, then what invites the assistant to answer
+  // At the front of `body`: its own system message, with what it has begun of the user's turn.
+  int system_tokens = 0;
+  // Of a family that writes the system prompt into the first user turn (Llama 2, Gemma): the
+  // messages without the system message, right behind one that has begun the user's turn. Empty:
+  // `body` stands behind any opening.
+  std::vector<TokenId> after_system;
 };
 
 // What stands between an answer and the next turn's body.
@@ -59,9 +65,8 @@ class ChatTemplate {
   virtual absl::StatusOr<RenderedTurn> RenderTurn(std::span<const ChatMessage> messages) const = 0;
 
   // The opening of a conversation whose system prompt is `system` instead of the default one: what
-  // stands in front of the first turn's body when its messages have no system message.
-  // FAILED_PRECONDITION for a family that writes the system prompt into the first user turn (Llama
-  // 2, Gemma): there it can only come with that turn's messages.
+  // stands in front of the first turn, its `after_system` if it has one, when its messages have no
+  // system message.
   virtual absl::StatusOr<std::vector<TokenId>> RenderOpening(std::string_view system) const = 0;
 
   virtual const TurnMarkers& markers() const = 0;

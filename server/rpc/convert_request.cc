@@ -88,6 +88,8 @@ absl::StatusOr<engine::TurnInput> FromMessages(std::span<const text::ChatMessage
   }
   engine::TurnInput input;
   input.tokens = std::move(turn->body);
+  input.system_tokens = turn->system_tokens;
+  input.after_system = std::move(turn->after_system);
   if (messages.front().role == text::Role::kSystem) input.opening = std::move(turn->opening);
   return input;
 }

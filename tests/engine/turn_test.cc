@@ -270,6 +270,70 @@ TEST(TurnTest, TheOldestTurnsLeaveAndTheOpeningStays) {
   EXPECT_THAT(scribe.seen, ElementsAreArray(Tokens({{kSystem, 'S', kTurn}, Bytes("qnew")})));
 }
 
+// A family that writes the system prompt into the first user turn, as `<turn>[system]text`.
+Request SayWithin(std::string text, const SessionInfo& session) {
+  Request request = Say(text, -1, session);
+  request.input.after_system = Bytes(text);
+  return request;
+}
+
+TEST(TurnTest, TheFirstTurnThatStaysFollowsTheSystemPromptThatBeginsIt) {
+  EngineBench bench(Chatting());
+  Scribe scribe(bench);
+  SessionSpec spec;
+  spec.context_policy = ContextPolicy::kDropOldest;
+  spec.system = SystemPrompt{"K", {kTurn, '[', 'K', ']'}};
+  const SessionInfo session = *bench.CreateSession(spec);
+  for (int turn = 0; turn < 12; ++turn) {
+    scribe.Next(absl::StrCat("answer", turn));
+    EXPECT_EQ(bench.Run(SayWithin(absl::StrCat("question", turn), session)).text,
+              absl::StrCat("answer", turn));
+    const uint32_t first = bench.GetSession(session.key)->dropped_turns;
+    // Every turn but the first begins with its own marker.
+    std::vector<TokenId> expected = {kTurn, '[', 'K', ']'};
+    for (int i = static_cast<int>(first); i <= turn; ++i) {
+      if (i > static_cast<int>(first)) expected.insert(expected.end(), {kEnd, '\n', kTurn});
+      const std::vector<TokenId> said = Bytes(absl::StrCat("question", i, "answer", i));
+      expected.insert(expected.end(), said.begin(), said.end());
+    }
+    EXPECT_THAT(scribe.seen, ElementsAreArray(expected)) << "turn " << turn;
+  }
+  EXPECT_GT(bench.GetSession(session.key)->dropped_turns, 4u);
+
+  // Every turn leaves for one that fills the context.
+  scribe.Next("ok");
+  const std::string long_text(110, 'q');
+  bench.Run(SayWithin(long_text, session));
+  EXPECT_THAT(scribe.seen,
+              ElementsAreArray(Tokens({{kTurn, '[', 'K', ']'}, Bytes(long_text + "ok")})));
+  EXPECT_EQ(bench.GetSession(session.key)->dropped_turns, 12u);
+}
+
+TEST(TurnTest, ASystemMessageOfTheFirstTurnStaysWhenTheTurnLeaves) {
+  EngineBench bench(Chatting());
+  Scribe scribe(bench);
+  SessionSpec spec;
+  spec.context_policy = ContextPolicy::kDropOldest;
+  const SessionInfo session = *bench.CreateSession(spec);
+  scribe.Next("yes");
+  Request first = Say("", -1, session);
+  first.input.opening = std::vector<TokenId>{};
+  first.input.tokens = Tokens({{kSystem, 'O', kTurn}, Bytes("a?")});
+  first.input.system_tokens = 2;
+  bench.Run(first);
+  scribe.Next("no");
+  const std::string long_text(115, 'q');
+  bench.Run(Say(long_text, -1, session));
+  EXPECT_THAT(scribe.seen,
+              ElementsAreArray(Tokens({{kSystem, 'O', kTurn}, Bytes(long_text + "no")})));
+  // A later one begins anew once all that was before it leaves.
+  scribe.Next("no");
+  first.input.tokens = Tokens({{kSystem, 'P', kTurn}, Bytes(long_text)});
+  bench.Run(first);
+  EXPECT_THAT(scribe.seen,
+              ElementsAreArray(Tokens({{kSystem, 'P', kTurn}, Bytes(long_text + "no")})));
+}
+
 TEST(TurnTest, ADroppingTurnThatIsCancelledDropsNothing) {
   EngineBench bench(Chatting());
   SessionSpec spec;

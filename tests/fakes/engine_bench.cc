@@ -191,7 +191,8 @@ engine::Request Ask(std::string_view text, int64_t max_tokens, std::string sessi
   engine::Request request;
   request.caller = "test";
   request.session_key = std::move(session_key);
-  request.input = {.tokens = Bytes(text), .opening = {}, .raw = true};
+  request.input.tokens = Bytes(text);
+  request.input.raw = true;
   request.sampling.temperature = 0.0f;
   request.stopping.max_tokens = max_tokens;
   return request;

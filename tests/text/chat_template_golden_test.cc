@@ -92,6 +92,27 @@ TEST_P(ChatTemplateGoldenTest, TurnByTurnEqualsTheWholeConversation) {
   }
 }
 
+// As a session has it: the system prompt opens the conversation, the turn comes later.
+TEST_P(ChatTemplateGoldenTest, SystemPromptAheadOfTheTurnEqualsTheWholeConversation) {
+  int compared = 0;
+  for (const json& conversation : golden_["conversations"]) {
+    std::vector<ChatMessage> messages = Messages(conversation["turns"][0]);
+    if (messages.front().role != Role::kSystem) continue;
+    const auto whole = chat_->RenderTurn(messages);
+    auto opening = chat_->RenderOpening(messages.front().content);
+    messages.erase(messages.begin());
+    const auto turn = chat_->RenderTurn(messages);
+    ASSERT_TRUE(whole.ok() && opening.ok() && turn.ok());
+    EXPECT_EQ(whole->opening.size() + whole->system_tokens, opening->size());
+    std::vector<TokenId> ids = *std::move(opening);
+    Append(turn->after_system.empty() ? turn->body : turn->after_system, ids);
+    EXPECT_EQ(ids, conversation["prompts"][0].get<std::vector<TokenId>>())
+        << tokenizer_->Decode(ids, true);
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, ChatTemplateGoldenTest,
     testing::Values(Case{"smollm2", FetchedModel("smollm2", "smollm2-135m"), ChatFamily::kChatMl,

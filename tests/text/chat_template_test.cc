@@ -186,6 +186,32 @@ TEST(ChatTemplateTest, GemmaSeparatesTheSystemMessageAsTheTemplateDoes) {
             "|<start_of_turn>user\nS\nU<end_of_turn>\n<start_of_turn>model\n");
 }
 
+TEST(ChatTemplateTest, ASystemPromptMayBeginTheFirstUserTurn) {
+  const Chat gemma("{{ '<start_of_turn>' }}{{ m['content'] | trim }}");
+  const Chat llama2("{{ bos_token + '[INST] ' + '<<SYS>>' + m['content'].strip() }}");
+  const auto decode = [](const Chat& chat, const std::vector<TokenId>& ids) {
+    return chat.tokenizer->Decode(ids, true);
+  };
+  EXPECT_EQ(decode(gemma, *gemma.chat->RenderOpening("S")), "<start_of_turn>user\nS\n\n");
+  EXPECT_EQ(decode(llama2, *llama2.chat->RenderOpening("S")), "<s>[INST] <<SYS>>\nS\n<</SYS>>");
+  const auto gemma_turn = gemma.chat->RenderTurn({&kUser, 1});
+  const auto llama2_turn = llama2.chat->RenderTurn({&kUser, 1});
+  EXPECT_EQ(decode(gemma, gemma_turn->after_system), "U<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(decode(llama2, llama2_turn->after_system), "\n\n U [/INST]");
+  EXPECT_EQ(gemma_turn->system_tokens, 0);
+  const auto own = gemma.chat->RenderTurn(std::vector<ChatMessage>{kSystem, kUser});
+  EXPECT_EQ(own->system_tokens, static_cast<int>(gemma.chat->RenderOpening("S")->size()));
+}
+
+TEST(ChatTemplateTest, ASystemPromptMayBeATurnOfItsOwn) {
+  const Chat chat(kChatMl);
+  const auto opening = chat.chat->RenderOpening("S");
+  EXPECT_EQ(chat.tokenizer->Decode(*opening, true), "<|im_start|>system\nS<|im_end|>\n");
+  const auto turn = chat.chat->RenderTurn(std::vector<ChatMessage>{kSystem, kUser});
+  EXPECT_EQ(turn->system_tokens, static_cast<int>(opening->size()));
+  EXPECT_TRUE(turn->after_system.empty());
+}
+
 TEST(JinjaTextTest, MutatedTemplatesNeverCrash) {
   const std::string source = "{# c #}{% set system = 'a\\'b' + \"c\" %}text{{ x ~ '\\n' }}";
   for (size_t size = 0; size <= source.size(); ++size) {
