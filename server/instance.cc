@@ -29,6 +29,7 @@ absl::StatusOr<std::shared_ptr<const model::Model>> CapContext(
   }
   auto capped = std::make_shared<model::Model>(*model);
   capped->config.context_length = context;
+  if (capped->config.learned_positions) capped->weights.position_embedding.rows = context;
   return capped;
 }
 
@@ -113,6 +114,11 @@ absl::Status Instance::MakeBackend(const Options& options) {
                                                  .context = model_->config.context_length,
                                                  .max_batch_tokens = options.max_batch_tokens,
                                                  .max_sessions = options.max_sessions}));
+  if (options.session_quota_bytes > 0 && options.session_quota_bytes < layout_.block_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--session-quota-bytes: ", options.session_quota_bytes,
+                     " is less than one block of ", layout_.block_bytes(), " bytes"));
+  }
   LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
   spdlog::info("backend {}: {}", backend_->info().name, backend_->info().numerics);
   spdlog::info(

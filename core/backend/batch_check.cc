@@ -25,6 +25,11 @@ absl::Status CheckSizes(const batch::Batch& batch, int num_groups, int max_batch
     return Refuse("sequence starts end at ", batch.sequence_starts.back(), "; there are ", tokens,
                   " tokens");
   }
+  for (size_t s = 0; s < sequences; ++s) {
+    if (batch.sequence_starts[s] >= batch.sequence_starts[s + 1]) {
+      return Refuse("sequence ", s, " has no token");
+    }
+  }
   const size_t tables = sequences * num_groups;
   if (batch.block_table_starts.size() != tables + 1 || batch.block_table_starts.front() != 0 ||
       batch.block_table_starts.back() != static_cast<int32_t>(batch.block_tables.size())) {
@@ -42,7 +47,6 @@ absl::Status CheckSizes(const batch::Batch& batch, int num_groups, int max_batch
 // Positions are consecutive, end at the context length, and lie within the model's context.
 absl::Status CheckSequence(const batch::Batch& batch, int s, int context_length) {
   const int begin = batch.sequence_starts[s], end = batch.sequence_starts[s + 1];
-  if (begin >= end) return Refuse("sequence ", s, " has no token");
   if (batch.positions[begin] < 0 || batch.context_lengths[s] > context_length) {
     return Refuse("sequence ", s, " has positions ", batch.positions[begin], " to ",
                   batch.context_lengths[s] - 1, "; the context is ", context_length);

@@ -36,19 +36,10 @@ class BoundedQueue {
     std::swap(out, items_);
   }
 
-  // Blocks until there is an item, Wake() was called since the last wait, or the queue is closed.
+  // Blocks until there is an item or the queue is closed.
   void Wait() {
     std::unique_lock lock(mutex_);
-    not_empty_.wait(lock, [this] { return !items_.empty() || woken_ || closed_; });
-    woken_ = false;
-  }
-
-  void Wake() {
-    {
-      std::lock_guard lock(mutex_);
-      woken_ = true;
-    }
-    not_empty_.notify_one();
+    not_empty_.wait(lock, [this] { return !items_.empty() || closed_; });
   }
 
   void Close() {
@@ -74,7 +65,6 @@ class BoundedQueue {
   mutable std::mutex mutex_;
   std::condition_variable not_empty_;
   std::vector<T> items_;  // guarded by mutex_
-  bool woken_ = false;    // guarded by mutex_
   bool closed_ = false;   // guarded by mutex_
 };
 

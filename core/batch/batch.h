@@ -22,8 +22,8 @@ struct Batch {
   std::vector<int32_t> positions;        // [num_tokens]
   std::vector<int32_t> sequence_starts;  // [num_sequences + 1]
   std::vector<int32_t> context_lengths;  // [num_sequences] tokens with KV after this step
-  // Block ids, kNoBlock for a block that a window has left behind. The table of sequence s in layer
-  // group g is block_tables[block_table_starts[g * num_sequences + s] ...]; its entry i holds
+  // Block ids, kv::kNoBlock for a block that a window has left behind. The table of sequence s in
+  // layer group g is block_tables[block_table_starts[g * num_sequences + s] ...]; its entry i holds
   // positions [i * block_tokens, (i + 1) * block_tokens).
   std::vector<int32_t> block_tables;
   std::vector<int32_t> block_table_starts;  // [num_groups * num_sequences + 1]
@@ -38,8 +38,6 @@ struct Batch {
   }
   void Clear();
 };
-
-inline constexpr int32_t kNoBlock = -1;
 
 struct StepResult {
   std::vector<sample::SampledToken> samples;  // [batch.samples], same order

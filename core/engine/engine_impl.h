@@ -93,12 +93,14 @@ class Engine::Impl {
   Generation& Enlist(std::unique_ptr<Generation> generation);
   absl::Status CheckTokens(const Request& request) const;
   int64_t RoomForPrompt(const TokenLimits& limits, const sample::StopParams& stopping) const;
+  absl::Status QueueFull(size_t waiting) const;
+  absl::Status CheckLine() const;
   absl::Status StandInLine(Generation& generation);
   uint64_t NextSeed();
 
   // step.cc
   void EndCancelledAndLate();
-  bool RunStep();
+  void RunStep();
   absl::Status Compute(const sched::StepPlan& plan);
   void NoteStart(const sched::StepPlan& plan);
   void FailStep(const sched::StepPlan& plan, const absl::Status& status);

@@ -55,9 +55,11 @@ void Engine::Impl::EndWithError(Generation& generation, absl::Status status) {
 
 void Engine::Impl::End(Generation& generation, Finished finished, Turn turn) {
   Session& session = *generation.session;
+  if (generation.scheduled) scheduler_.Remove(&*generation.sequence);
   std::string tail;
-  if (generation.scheduled) {
-    scheduler_.Remove(&*generation.sequence);
+  if (finished.reason != FinishReason::kStop && finished.reason != FinishReason::kLength &&
+      generation.sequence.has_value()) {
+    // It was stopped from outside, perhaps in the middle of a character.
     generation.sequence->Flush();
     tail = generation.sequence->fresh_text();
   }

@@ -38,7 +38,7 @@ struct Request {
   sample::SamplingOverrides sampling;
   int num_logprobs = -1;  // as in SamplingParams
   sample::StopParams stopping;
-  int priority = 0;                           // higher first
+  int priority = 0;                           // higher first, among the caller's own
   absl::Time arrival = absl::InfinitePast();  // for Usage; InfinitePast: when the engine sees it
   absl::Time deadline = absl::InfiniteFuture();
 };

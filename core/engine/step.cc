@@ -29,23 +29,19 @@ void Engine::Impl::EndCancelledAndLate() {
   }
 }
 
-bool Engine::Impl::RunStep() {
+void Engine::Impl::RunStep() {
   const sched::StepPlan& plan = scheduler_.Plan();
   for (const sched::StepPlan::Failure& failure : plan.failed) {
     EndWithError(*live_.at(failure.sequence->id()), failure.status);
   }
-  if (plan.rows.empty()) return false;
+  if (plan.rows.empty()) return;
   const absl::Time begin = now_;
   NoteStart(plan);
   const absl::Status status = Compute(plan);
   now_ = clock_->Now();
-  if (!status.ok()) {
-    FailStep(plan, status);
-    return true;
-  }
+  if (!status.ok()) return FailStep(plan, status);
   CountStep(plan, begin);
   Publish(scheduler_.Commit(result_));
-  return true;
 }
 
 absl::Status Engine::Impl::Compute(const sched::StepPlan& plan) {

@@ -108,6 +108,7 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   sampling.num_logprobs = request.num_logprobs;
   LUNA_RETURN_IF_ERROR(sample::Validate(sampling, backend_->info().vocab_size));
 
+  LUNA_RETURN_IF_ERROR(CheckLine());
   const TokenLimits limits = LimitsFor(session);
   LUNA_ASSIGN_OR_RETURN(TurnDraft draft, DraftTurn(session, request.input,
                                                    {.tokenizer = tokenizer_,
@@ -194,6 +195,20 @@ int64_t Engine::Impl::RoomForPrompt(const TokenLimits& limits,
   return limits.least() - answer;
 }
 
+absl::Status Engine::Impl::QueueFull(size_t waiting) const {
+  return WithRetryAfter(absl::ResourceExhaustedError(
+                            absl::StrCat("the queue is full: ", waiting,
+                                         " generations wait; the limit is ", options_.queue_limit)),
+                        kQueueRetryAfter);
+}
+
+// Before any work is done for a request that would only be refused: a flood must cost little.
+absl::Status Engine::Impl::CheckLine() const {
+  const size_t waiting = scheduler_.waiting().size();
+  const bool full = waiting > 0 && waiting >= static_cast<size_t>(options_.queue_limit);
+  return full ? QueueFull(waiting) : absl::OkStatus();
+}
+
 absl::Status Engine::Impl::StandInLine(Generation& generation) {
   sched::Sequence& sequence = *generation.sequence;
   scheduler_.Enqueue(&sequence);
@@ -201,10 +216,7 @@ absl::Status Engine::Impl::StandInLine(Generation& generation) {
   if (!sequence.schedule.running && waiting > static_cast<size_t>(options_.queue_limit)) {
     scheduler_.Remove(&sequence);
     DiscardTurn(*generation.session, generation.draft);
-    return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
-                              "the queue is full: ", waiting - 1,
-                              " generations wait; the limit is ", options_.queue_limit)),
-                          kQueueRetryAfter);
+    return QueueFull(waiting - 1);
   }
   generation.scheduled = true;
   return absl::OkStatus();

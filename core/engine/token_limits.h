@@ -2,6 +2,7 @@
 #ifndef LUNA_CORE_ENGINE_TOKEN_LIMITS_H_
 #define LUNA_CORE_ENGINE_TOKEN_LIMITS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -17,9 +18,7 @@ struct TokenLimits {
   int64_t quota = 0;
   int64_t pool = 0;
 
-  int64_t least() const {
-    return context < quota ? (context < pool ? context : pool) : (quota < pool ? quota : pool);
-  }
+  int64_t least() const { return std::min({context, quota, pool}); }
 };
 
 TokenLimits LimitsOf(const kv::KvLayout& layout, int64_t context, int64_t quota_blocks,

@@ -54,7 +54,7 @@ PromptParts Parts(const Session& session, const TurnInput& input, const TurnStyl
   if (dropped == static_cast<int>(session.turns.size())) {
     // A turn with a system message of its own opens the conversation anew.
     if (input.opening.has_value()) parts.opening = *input.opening;
-    parts.turn = FirstTurn(input, session.has_system);
+    parts.turn = FirstTurn(input, !input.opening.has_value() && session.has_system);
     return parts;
   }
   const TurnRecord& first = session.turns[dropped];
@@ -125,6 +125,7 @@ void PrepareCache(Session& session, const TurnDraft& draft) {
 
 void CommitTurn(Session& session, const TurnDraft& draft, std::span<const TokenId> tokens,
                 const std::string& answer) {
+  if (draft.dropped_turns == 0 && tokens.size() == session.history.size()) return;
   if (draft.dropped_turns > 0) {
     session.turns.erase(session.turns.begin(), session.turns.begin() + draft.dropped_turns);
     session.dropped_turns += draft.dropped_turns;

@@ -46,7 +46,7 @@ absl::StatusOr<TurnDraft> DraftTurn(const Session& session, const TurnInput& inp
 // computed.
 void PrepareCache(Session& session, const TurnDraft& draft);
 
-// `tokens`: the draft's prompt and the answer.
+// `tokens`: the draft's prompt and the answer. A turn that added no token is none.
 void CommitTurn(Session& session, const TurnDraft& draft, std::span<const TokenId> tokens,
                 const std::string& answer);
 // The cache forgets what is not history.

@@ -12,6 +12,7 @@
 #include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
 #include "core/model/loaders.h"
+#include "core/text/byte_alphabet.h"
 
 namespace luna::model {
 namespace {
@@ -169,29 +170,15 @@ void MakeWeights(const ModelConfig& config, RandomTensors& random, Weights& weig
   for (int i = 0; i < config.num_layers; ++i) weights.layers.push_back(MakeLayer(config, random));
 }
 
-// The character that byte-level BPE spells `byte` with: itself where it is visible, otherwise the
-// next of the characters from U+0100 on. UTF-8.
-std::string ByteSpelling(int byte) {
-  const auto visible = [](int b) {
-    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-  };
-  int code = byte;
-  if (!visible(byte)) {
-    code = 256;
-    for (int b = 0; b < byte; ++b) code += visible(b) ? 0 : 1;
-  }
-  if (code < 128) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-}
-
 // Bytes first, then words that no text is encoded to but that a random model does say, then the
 // end.
 text::TokenizerData MakeTokenizer(int vocab_size) {
   text::TokenizerData data;
   data.kind = text::TokenizerKind::kByteLevelBpe;
   data.pre_tokenizer = "gpt-2";
-  for (int byte = 0; byte < 256; ++byte) data.tokens.push_back(ByteSpelling(byte));
-  const std::string space = ByteSpelling(' ');
+  for (int byte = 0; byte < 256; ++byte)
+    data.tokens.push_back(text::SpellByte(static_cast<uint8_t>(byte)));
+  const std::string space = text::SpellByte(' ');
   for (int id = 256; id < vocab_size - 1; ++id) {
     data.tokens.push_back(absl::StrFormat("%sw%d", space, id));
   }

@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/hf_rope.h"
 #include "core/model/json_fields.h"
+#include "core/text/json_object.h"
 
 namespace luna::model {
 namespace {
@@ -225,7 +226,7 @@ void ReadGemma3(JsonFields& fields, ModelConfig& config) {
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseHfConfig(std::string_view text) {
-  LUNA_ASSIGN_OR_RETURN(const json object, ParseJsonObject(text, kFile));
+  LUNA_ASSIGN_OR_RETURN(const json object, text::ParseJsonObject(text, kFile));
   JsonFields fields(object, kFile);
   const KnownModel* known = FindModel(fields);
   LUNA_RETURN_IF_ERROR(fields.status());

@@ -12,6 +12,7 @@
 #include "core/model/loaders.h"
 #include "core/model/mapped_file.h"
 #include "core/model/safetensors.h"
+#include "core/text/json_object.h"
 #include "core/text/tokenizer_json.h"
 
 namespace luna::model {
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
-constexpr int64_t kMaxTokenizerBytes = int64_t{256} << 20;
+constexpr int64_t kMaxTokenizerBytes = int64_t{64} << 20;
 
 // Says which file of the directory an error is about.
 absl::Status InFile(const absl::Status& status, std::string_view file) {
@@ -42,7 +43,7 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& director
   const std::string index_path = absl::StrCat(directory, "/", kIndex);
   LUNA_ASSIGN_OR_RETURN(const std::string text, ReadOptional(index_path, kMaxConfigBytes));
   if (text.empty()) return std::vector<std::string>{kSingle};
-  LUNA_ASSIGN_OR_RETURN(const json index, ParseJsonObject(text, kIndex));
+  LUNA_ASSIGN_OR_RETURN(const json index, text::ParseJsonObject(text, kIndex));
   const auto map = index.find("weight_map");
   if (map == index.end() || !map->is_object() || map->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(kIndex, ": \"weight_map\" names no files"));
@@ -97,7 +98,7 @@ void AddEndIds(JsonFields& fields, text::TokenizerData& data) {
 absl::Status AddSpecialTokens(std::string_view text, std::string_view file, bool end_ids,
                               text::TokenizerData& data) {
   if (text.empty()) return absl::OkStatus();
-  LUNA_ASSIGN_OR_RETURN(const json object, ParseJsonObject(text, file));
+  LUNA_ASSIGN_OR_RETURN(const json object, text::ParseJsonObject(text, file));
   JsonFields fields(object, std::string(file));
   if (end_ids) AddEndIds(fields, data);
   const int bos = fields.Find("bos_token_id") != nullptr ? fields.Int("bos_token_id", -1) : -1;
@@ -117,7 +118,7 @@ absl::Status ReadChatTemplate(const std::string& directory, text::TokenizerData&
   LUNA_ASSIGN_OR_RETURN(const std::string text,
                         ReadOptional(absl::StrCat(directory, "/", kFile), kMaxConfigBytes));
   if (text.empty()) return absl::OkStatus();
-  LUNA_ASSIGN_OR_RETURN(const json object, ParseJsonObject(text, kFile));
+  LUNA_ASSIGN_OR_RETURN(const json object, text::ParseJsonObject(text, kFile));
   JsonFields fields(object, kFile);
   data.chat_template = fields.String("chat_template", data.chat_template);
   return fields.status();

@@ -9,13 +9,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace luna::model {
-
-// The object in `text`. INVALID_ARGUMENT, beginning with `file`, if it is not one JSON object,
-// nests deeper than 32, or repeats a key of one object.
-absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view file);
 
 // Fields of one object, by key. A key that holds null counts as absent. Errors stick: after the
 // first one the rest reads as fallbacks, and status() says what it was, naming key and value.

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -31,9 +30,7 @@ class Descriptor {
 };
 
 absl::Status ErrnoStatus(const std::string& path, const char* what, int error) {
-  const std::string message = absl::StrCat(path, ": ", what, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  return absl::InvalidArgumentError(message);
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
 }
 
 // The size of the regular file behind `fd`. O_NONBLOCK at open keeps a FIFO from blocking us first.

@@ -11,6 +11,7 @@
 #include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
 #include "core/model/json_fields.h"
+#include "core/text/json_object.h"
 
 namespace luna::model {
 namespace {
@@ -118,7 +119,7 @@ absl::Status CheckOverlap(const std::vector<NamedTensor>& sorted, const std::str
 absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::span<const std::byte> file,
                                                           const std::string& name) {
   LUNA_ASSIGN_OR_RETURN(const std::string_view text, HeaderText(file, name));
-  LUNA_ASSIGN_OR_RETURN(const json header, ParseJsonObject(text, name));
+  LUNA_ASSIGN_OR_RETURN(const json header, text::ParseJsonObject(text, name));
   const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
   std::vector<NamedTensor> tensors;
   for (const auto& [key, entry] : header.items()) {

@@ -4,8 +4,6 @@
 
 namespace luna::sched {
 
-static_assert(kv::kNoBlock == batch::kNoBlock);
-
 void BuildBatch(const StepPlan& plan, const kv::KvLayout& layout, uint64_t step,
                 batch::Batch& batch) {
   batch.Clear();

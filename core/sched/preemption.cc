@@ -22,17 +22,25 @@ void Scheduler::Balance() {
   }
 }
 
-// The lowest priority, then the last that came: the oldest always gets on.
+// The last that came, so that the oldest always gets on; or, before it, a request of the same
+// caller that is of lower priority.
 Sequence* Scheduler::NewestPreemptible() const {
   Sequence* newest = nullptr;
-  for (Sequence* sequence : running_) {
-    if (sequence->schedule.preempted_since_token) continue;
+  const auto consider = [&](Sequence* sequence) {
+    if (sequence->schedule.preempted_since_token) return;
     const int64_t needed = sequence->cache().kv.held_blocks() + Outstanding(*sequence);
-    if (needed <= sequence->cache().pool.reserved_blocks()) continue;
-    const bool later =
-        newest == nullptr || sequence->priority() < newest->priority() ||
-        (sequence->priority() == newest->priority() && sequence->id() > newest->id());
-    if (later) newest = sequence;
+    if (needed > sequence->cache().pool.reserved_blocks()) newest = sequence;
+  };
+  for (Sequence* sequence : running_) {
+    if (newest == nullptr || sequence->id() > newest->id()) consider(sequence);
+  }
+  if (newest == nullptr) return nullptr;
+  for (Sequence* sequence : running_) {
+    if (sequence->caller() != newest->caller()) continue;
+    if (sequence->priority() < newest->priority() ||
+        (sequence->priority() == newest->priority() && sequence->id() > newest->id())) {
+      consider(sequence);
+    }
   }
   return newest;
 }

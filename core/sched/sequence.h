@@ -22,7 +22,7 @@ namespace luna::sched {
 struct SequenceSpec {
   SequenceId id;
   uint64_t caller = 0;          // whose it is, for fairness; equal numbers: the same caller
-  int priority = 0;             // higher is admitted first
+  int priority = 0;             // among the caller's own, higher is admitted first
   std::vector<TokenId> prompt;  // history included; not empty
   sample::SamplingParams sampling;
   sample::StopParams stopping;  // max_tokens is the effective one, at least 1

@@ -1,6 +1,7 @@
 #include "core/sched/waiting_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 
@@ -8,7 +9,6 @@ namespace luna::sched {
 namespace {
 
 bool Before(const Sequence* a, const Sequence* b) {
-  if (a->priority() != b->priority()) return a->priority() > b->priority();
   if (a->schedule.fair_tag != b->schedule.fair_tag) {
     return a->schedule.fair_tag < b->schedule.fair_tag;
   }
@@ -18,13 +18,20 @@ bool Before(const Sequence* a, const Sequence* b) {
 }  // namespace
 
 void WaitingQueue::Push(Sequence* sequence) {
-  uint64_t tag = admitted_tag_;
-  for (const Sequence* other : entries_) {
-    if (other->caller() == sequence->caller() && other->priority() == sequence->priority()) {
-      tag = std::max(tag, other->schedule.fair_tag + 1);
-    }
+  uint64_t& next = next_of_caller_[sequence->caller()];
+  next = std::max(next, served_tag_);
+  sequence->schedule.fair_tag = next++;
+  next_tag_ = std::max(next_tag_, next);
+  // Its caller's waiting requests keep their turns and share them out by priority.
+  bool moved = false;
+  for (auto it = entries_.rbegin(); it != entries_.rend(); ++it) {
+    Sequence* other = *it;
+    if (other->caller() != sequence->caller() || other->priority() >= sequence->priority())
+      continue;
+    std::swap(other->schedule.fair_tag, sequence->schedule.fair_tag);
+    moved = true;
   }
-  sequence->schedule.fair_tag = tag;
+  if (moved) std::sort(entries_.begin(), entries_.end(), Before);
   PushAgain(sequence);
 }
 
@@ -33,12 +40,24 @@ void WaitingQueue::PushAgain(Sequence* sequence) {
 }
 
 void WaitingQueue::PopFront() {
-  admitted_tag_ = std::max(admitted_tag_, entries_.front()->schedule.fair_tag);
+  const uint64_t tag = entries_.front()->schedule.fair_tag;
   entries_.erase(entries_.begin());
+  if (tag > served_tag_) {
+    served_tag_ = tag;
+    absl::erase_if(next_of_caller_, [tag](const auto& entry) { return entry.second <= tag; });
+  }
+  ForgetIfEmpty();
 }
 
 void WaitingQueue::Remove(Sequence* sequence) {
   entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(Position(sequence)));
+  ForgetIfEmpty();
+}
+
+void WaitingQueue::ForgetIfEmpty() {
+  if (!entries_.empty()) return;
+  next_of_caller_.clear();
+  served_tag_ = next_tag_;
 }
 
 size_t WaitingQueue::Position(const Sequence* sequence) const {

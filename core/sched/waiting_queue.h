@@ -6,14 +6,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/sched/sequence.h"
 
 namespace luna::sched {
 
-// Higher priority first; within a priority first come, first served, but fair among callers: the
-// tenth request of one caller stands behind the first of another (start-time fair queueing with
-// requests of size one: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996).
-// Everybody's wait is bounded by what stood before it. Borrows the sequences. Engine thread only.
+// First come, first served, but fair among callers: they take turns, so the tenth request of one
+// stands behind the first of another (start-time fair queueing with requests of size one: P. Goyal,
+// H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996). Everybody's wait is bounded by what
+// stood before it and one turn of every other caller for each request of its own before this one.
+// Priority orders the requests of one caller and gives it nothing at the cost of another. Borrows
+// the sequences. Engine thread only.
 class WaitingQueue {
  public:
   void Push(Sequence* sequence);
@@ -30,8 +33,14 @@ class WaitingQueue {
   const std::vector<Sequence*>& entries() const { return entries_; }
 
  private:
+  // Nobody waits: what was served before counts no more.
+  void ForgetIfEmpty();
+
   std::vector<Sequence*> entries_;  // in order
-  uint64_t admitted_tag_ = 0;       // the largest tag that was served
+  uint64_t served_tag_ = 0;         // the largest tag that was served
+  uint64_t next_tag_ = 0;           // above all tags that were given
+  // By caller, the turn after the last that it was given, while somebody waits.
+  absl::flat_hash_map<uint64_t, uint64_t> next_of_caller_;
 };
 
 }  // namespace luna::sched

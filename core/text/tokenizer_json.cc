@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
+#include "core/text/json_object.h"
 #include "core/text/tokenizer_json_pipeline.h"
 
 namespace luna::text {
@@ -27,23 +28,6 @@ absl::Status Invalid(const Parts&... parts) {
 template <typename... Parts>
 absl::Status Unsupported(const Parts&... parts) {
   return absl::UnimplementedError(absl::StrCat("tokenizer.json: ", parts...));
-}
-
-// Null for a key that is absent or JSON null.
-const json* Find(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-bool BoolOr(const json& object, const char* key, bool otherwise) {
-  const json* value = Find(object, key);
-  return value != nullptr && value->is_boolean() ? value->get<bool>() : otherwise;
-}
-
-// Empty if absent or not a string.
-std::string StringOr(const json& object, const char* key) {
-  const json* value = Find(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
 class Parser {
@@ -68,34 +52,34 @@ class Parser {
 };
 
 absl::StatusOr<TokenizerData> Parser::Parse(const json& root) {
-  const json* model = Find(root, "model");
+  const json* model = FindMember(root, "model");
   if (model == nullptr || !model->is_object()) return Invalid("\"model\" is missing or no object");
   LUNA_RETURN_IF_ERROR(ReadModel(*model));
-  if (const json* added = Find(root, "added_tokens")) {
+  if (const json* added = FindMember(root, "added_tokens")) {
     LUNA_RETURN_IF_ERROR(ReadAddedTokens(*added));
   }
   LUNA_RETURN_IF_ERROR(ReadPipeline(root));
   LUNA_RETURN_IF_ERROR(ReadUnknown(*model));
-  if (BoolOr(*model, "byte_fallback", false)) MarkByteTokens();
+  if (BoolMember(*model, "byte_fallback", false)) MarkByteTokens();
   return std::move(data_);
 }
 
 absl::Status Parser::ReadModel(const json& model) {
-  const std::string type = StringOr(model, "type");
+  const std::string type = StringMember(model, "type");
   // The oldest files of GPT-2 name no type.
-  if (type != "BPE" && !(type.empty() && Find(model, "merges") != nullptr)) {
+  if (type != "BPE" && !(type.empty() && FindMember(model, "merges") != nullptr)) {
     return Unsupported("model type \"", type, "\" is not supported; BPE is");
   }
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const std::string value = StringOr(model, affix);
+    const std::string value = StringMember(model, affix);
     if (!value.empty()) return Unsupported("model.", affix, " \"", value, "\" is not supported");
   }
-  data_.ignore_merges = BoolOr(model, "ignore_merges", false);
-  const json* vocab = Find(model, "vocab");
+  data_.ignore_merges = BoolMember(model, "ignore_merges", false);
+  const json* vocab = FindMember(model, "vocab");
   if (vocab == nullptr || !vocab->is_object())
     return Invalid("model.vocab is missing or no object");
   LUNA_RETURN_IF_ERROR(ReadVocabulary(*vocab));
-  const json* merges = Find(model, "merges");
+  const json* merges = FindMember(model, "merges");
   if (merges == nullptr || !merges->is_array())
     return Invalid("model.merges is missing or no array");
   return ReadMerges(*merges);
@@ -163,16 +147,16 @@ absl::Status Parser::ReadAddedTokens(const json& added_tokens) {
 }
 
 absl::Status Parser::ReadAddedToken(size_t index, const json& entry) {
-  const json* content = entry.is_object() ? Find(entry, "content") : nullptr;
-  const json* id = entry.is_object() ? Find(entry, "id") : nullptr;
+  const json* content = entry.is_object() ? FindMember(entry, "content") : nullptr;
+  const json* id = entry.is_object() ? FindMember(entry, "id") : nullptr;
   if (content == nullptr || !content->is_string() || id == nullptr) {
     return Invalid("added token ", index, " has no content or no id");
   }
   const auto spelling = content->get<std::string>();
-  const bool special = BoolOr(entry, "special", false);
+  const bool special = BoolMember(entry, "special", false);
   for (const char* rule : {"single_word", "lstrip", "rstrip"}) {
     // Control tokens are never looked for in a user's text, where these rules would matter.
-    if (!special && BoolOr(entry, rule, false)) {
+    if (!special && BoolMember(entry, rule, false)) {
       return Unsupported("added token \"", spelling, "\" has ", rule, ", which is not supported");
     }
   }
@@ -182,11 +166,11 @@ absl::Status Parser::ReadAddedToken(size_t index, const json& entry) {
 absl::Status Parser::ReadPipeline(const json& root) {
   const json none;
   const auto part = [&](const char* key) -> const json& {
-    const json* found = Find(root, key);
+    const json* found = FindMember(root, key);
     return found != nullptr ? *found : none;
   };
-  const json* model = Find(root, "model");
-  const bool byte_fallback = BoolOr(*model, "byte_fallback", false);
+  const json* model = FindMember(root, "model");
+  const bool byte_fallback = BoolMember(*model, "byte_fallback", false);
   LUNA_RETURN_IF_ERROR(ReadNormalizerAndPreTokenizer(part("normalizer"), part("pre_tokenizer"),
                                                      byte_fallback, data_));
   LUNA_ASSIGN_OR_RETURN(const AddedAround around, ReadPostProcessor(part("post_processor")));
@@ -203,7 +187,7 @@ absl::Status Parser::ReadPipeline(const json& root) {
 }
 
 absl::Status Parser::ReadUnknown(const json& model) {
-  const std::string spelling = StringOr(model, "unk_token");
+  const std::string spelling = StringMember(model, "unk_token");
   if (spelling.empty()) return absl::OkStatus();
   LUNA_ASSIGN_OR_RETURN(const TokenId id, IdOf("model.unk_token", spelling));
   data_.unknown = id;
@@ -230,9 +214,9 @@ absl::StatusOr<TokenId> Parser::IdOf(std::string_view role, const std::string& s
 
 // The spelling of a token in tokenizer_config.json: a string, or an object with its content.
 std::string ConfigToken(const json& config, const char* key) {
-  const json* value = Find(config, key);
-  if (value != nullptr && value->is_object()) return StringOr(*value, "content");
-  return StringOr(config, key);
+  const json* value = FindMember(config, key);
+  if (value != nullptr && value->is_object()) return StringMember(*value, "content");
+  return StringMember(config, key);
 }
 
 std::optional<TokenId> FindToken(const TokenizerData& data, const std::string& spelling) {
@@ -243,13 +227,13 @@ std::optional<TokenId> FindToken(const TokenizerData& data, const std::string& s
 }
 
 std::string ConfigTemplate(const json& config) {
-  const json* value = Find(config, "chat_template");
-  if (value == nullptr || !value->is_array()) return StringOr(config, "chat_template");
+  const json* value = FindMember(config, "chat_template");
+  if (value == nullptr || !value->is_array()) return StringMember(config, "chat_template");
   std::string chosen;
   for (const json& entry : *value) {
     if (!entry.is_object()) continue;
-    if (chosen.empty() || StringOr(entry, "name") == "default")
-      chosen = StringOr(entry, "template");
+    if (chosen.empty() || StringMember(entry, "name") == "default")
+      chosen = StringMember(entry, "template");
   }
   return chosen;
 }
@@ -257,17 +241,12 @@ std::string ConfigTemplate(const json& config) {
 }  // namespace
 
 absl::StatusOr<TokenizerData> ParseTokenizerJson(std::string_view text) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return Invalid("not a JSON object (", text.size(), " bytes)");
+  LUNA_ASSIGN_OR_RETURN(const json root, ParseJsonObject(text, "tokenizer.json"));
   return Parser().Parse(root);
 }
 
 absl::Status ApplyTokenizerConfigJson(std::string_view text, TokenizerData& data) {
-  const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tokenizer_config.json: not a JSON object (", text.size(), " bytes)"));
-  }
+  LUNA_ASSIGN_OR_RETURN(const json config, ParseJsonObject(text, "tokenizer_config.json"));
   if (const auto bos = FindToken(data, ConfigToken(config, "bos_token"))) data.bos = bos;
   if (const auto unknown = FindToken(data, ConfigToken(config, "unk_token"))) {
     if (!data.unknown.has_value()) data.unknown = unknown;
@@ -276,8 +255,8 @@ absl::Status ApplyTokenizerConfigJson(std::string_view text, TokenizerData& data
     std::erase(data.end_ids, *eos);
     data.end_ids.insert(data.end_ids.begin(), *eos);
   }
-  data.add_bos = BoolOr(config, "add_bos_token", data.add_bos) && data.bos.has_value();
-  data.add_eos = BoolOr(config, "add_eos_token", data.add_eos) && !data.end_ids.empty();
+  data.add_bos = BoolMember(config, "add_bos_token", data.add_bos) && data.bos.has_value();
+  data.add_eos = BoolMember(config, "add_eos_token", data.add_eos) && !data.end_ids.empty();
   if (std::string chosen = ConfigTemplate(config); !chosen.empty()) {
     data.chat_template = std::move(chosen);
   }

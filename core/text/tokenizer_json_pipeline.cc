@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
+#include "core/text/json_object.h"
 #include "core/text/pre_tokenizer.h"
 
 namespace luna::text {
@@ -22,25 +23,14 @@ absl::Status Unsupported(const Parts&... parts) {
   return absl::UnimplementedError(absl::StrCat("tokenizer.json: ", parts...));
 }
 
-std::string StringAt(const json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-bool BoolAt(const json& object, const char* key, bool otherwise) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() ? found->get<bool>() : otherwise;
-}
-
 // Appends the steps of `part`, those of nested sequences one after the other.
 absl::Status Flatten(const char* name, const char* list_key, const json& part, int depth,
                      std::vector<const json*>& steps) {
   if (part.is_null()) return absl::OkStatus();
-  if (!part.is_object() || StringAt(part, "type").empty()) {
+  if (!part.is_object() || StringMember(part, "type").empty()) {
     return absl::InvalidArgumentError(absl::StrCat("tokenizer.json: ", name, " has no type"));
   }
-  if (StringAt(part, "type") != "Sequence") {
+  if (StringMember(part, "type") != "Sequence") {
     steps.push_back(&part);
     return absl::OkStatus();
   }
@@ -58,7 +48,7 @@ absl::Status Flatten(const char* name, const char* list_key, const json& part, i
 
 std::string Pattern(const json& step, const char* kind) {
   const auto pattern = step.find("pattern");
-  return pattern == step.end() ? std::string() : StringAt(*pattern, kind);
+  return pattern == step.end() ? std::string() : StringMember(*pattern, kind);
 }
 
 struct NormalizerFacts {
@@ -72,13 +62,13 @@ absl::StatusOr<NormalizerFacts> ReadNormalizer(const json& normalizer) {
   LUNA_RETURN_IF_ERROR(Flatten("normalizer", "normalizers", normalizer, 0, steps));
   NormalizerFacts facts;
   for (const json* step : steps) {
-    const std::string type = StringAt(*step, "type");
+    const std::string type = StringMember(*step, "type");
     if (type == "NFC") {
       facts.nfc = true;
-    } else if (type == "Prepend" && StringAt(*step, "prepend") == kSpace) {
+    } else if (type == "Prepend" && StringMember(*step, "prepend") == kSpace) {
       facts.prepends_space = true;
     } else if (type == "Replace" && Pattern(*step, "String") == " " &&
-               StringAt(*step, "content") == kSpace) {
+               StringMember(*step, "content") == kSpace) {
       facts.escapes_spaces = true;
     } else {
       return Unsupported("normalizer ", type,
@@ -89,13 +79,13 @@ absl::StatusOr<NormalizerFacts> ReadNormalizer(const json& normalizer) {
 }
 
 absl::Status ReadMetaspace(const json& step, TokenizerData& data) {
-  if (StringAt(step, "replacement") != kSpace || BoolAt(step, "split", false)) {
+  if (StringMember(step, "replacement") != kSpace || BoolMember(step, "split", false)) {
     return Unsupported(
         "pre-tokenizer Metaspace is supported with replacement U+2581 and split false");
   }
-  const std::string scheme = StringAt(step, "prepend_scheme");
+  const std::string scheme = StringMember(step, "prepend_scheme");
   data.add_space_prefix =
-      scheme.empty() ? BoolAt(step, "add_prefix_space", true) : scheme != "never";
+      scheme.empty() ? BoolMember(step, "add_prefix_space", true) : scheme != "never";
   data.space_prefix_rule =
       scheme == "first" ? SpacePrefixRule::kMetaspaceFirst : SpacePrefixRule::kMetaspaceAlways;
   return absl::OkStatus();
@@ -108,7 +98,7 @@ absl::Status ReadSentencePiece(const std::vector<const json*>& steps, const Norm
   data.add_space_prefix = facts.prepends_space;
   bool escapes_spaces = facts.escapes_spaces;
   for (const json* step : steps) {
-    const std::string type = StringAt(*step, "type");
+    const std::string type = StringMember(*step, "type");
     if (type == "Metaspace") {
       LUNA_RETURN_IF_ERROR(ReadMetaspace(*step, data));
       escapes_spaces = true;
@@ -128,25 +118,25 @@ absl::StatusOr<std::string> NameSteps(const std::vector<const json*>& steps,
                                       bool byte_level_splits) {
   const json* first = steps.size() == 2 ? steps[0] : nullptr;
   if (steps.size() == 1 && byte_level_splits) return "gpt-2";
-  if (first != nullptr && StringAt(*first, "type") == "Digits" && byte_level_splits) {
-    if (BoolAt(*first, "individual_digits", false)) return "smollm";
+  if (first != nullptr && StringMember(*first, "type") == "Digits" && byte_level_splits) {
+    if (BoolMember(*first, "individual_digits", false)) return "smollm";
     return Unsupported("pre-tokenizer Digits is supported with individual_digits only");
   }
-  if (first != nullptr && StringAt(*first, "type") == "Split" && !byte_level_splits) {
+  if (first != nullptr && StringMember(*first, "type") == "Split" && !byte_level_splits) {
     const std::string pattern = Pattern(*first, "Regex");
     const std::string_view name = PreTokenizerForPattern(pattern);
     if (name.empty()) {
       return Unsupported("the splitting pattern ", pattern,
                          " is not supported; those of GPT-2, Llama 3 and Qwen2 are");
     }
-    if (StringAt(*first, "behavior") != "Isolated" || BoolAt(*first, "invert", false)) {
+    if (StringMember(*first, "behavior") != "Isolated" || BoolMember(*first, "invert", false)) {
       return Unsupported("pre-tokenizer Split is supported with behavior Isolated, not inverted");
     }
     return std::string(name);
   }
   std::string types;
   for (const json* step : steps)
-    absl::StrAppend(&types, types.empty() ? "" : " + ", StringAt(*step, "type"));
+    absl::StrAppend(&types, types.empty() ? "" : " + ", StringMember(*step, "type"));
   return Unsupported("pre-tokenizer ", types, " is not supported; ByteLevel, Digits + ByteLevel ",
                      "and Split + ByteLevel (use_regex false) are");
 }
@@ -155,13 +145,13 @@ absl::Status ReadByteLevel(const std::vector<const json*>& steps, const Normaliz
                            TokenizerData& data) {
   data.kind = TokenizerKind::kByteLevelBpe;
   data.normalize_nfc = facts.nfc;
-  if (steps.empty() || StringAt(*steps.back(), "type") != "ByteLevel") {
+  if (steps.empty() || StringMember(*steps.back(), "type") != "ByteLevel") {
     return Unsupported("a BPE model without pre-tokenizer ByteLevel is not supported");
   }
   const json& byte_level = *steps.back();
-  data.add_space_prefix = BoolAt(byte_level, "add_prefix_space", true);
+  data.add_space_prefix = BoolMember(byte_level, "add_prefix_space", true);
   LUNA_ASSIGN_OR_RETURN(data.pre_tokenizer,
-                        NameSteps(steps, BoolAt(byte_level, "use_regex", true)));
+                        NameSteps(steps, BoolMember(byte_level, "use_regex", true)));
   if (data.add_space_prefix && data.pre_tokenizer != "gpt-2") {
     return Unsupported("add_prefix_space is supported with the pattern of GPT-2 only");
   }
@@ -177,7 +167,7 @@ absl::Status ReadNormalizerAndPreTokenizer(const json& normalizer, const json& p
   LUNA_RETURN_IF_ERROR(Flatten("pre_tokenizer", "pretokenizers", pre_tokenizer, 0, steps));
   bool is_sentencepiece = byte_fallback || facts.prepends_space || facts.escapes_spaces;
   for (const json* step : steps) {
-    is_sentencepiece = is_sentencepiece || StringAt(*step, "type") == "Metaspace";
+    is_sentencepiece = is_sentencepiece || StringMember(*step, "type") == "Metaspace";
   }
   return is_sentencepiece ? ReadSentencePiece(steps, facts, data)
                           : ReadByteLevel(steps, facts, data);
@@ -188,7 +178,7 @@ absl::StatusOr<AddedAround> ReadPostProcessor(const json& post_processor) {
   LUNA_RETURN_IF_ERROR(Flatten("post_processor", "processors", post_processor, 0, steps));
   AddedAround around;
   for (const json* step : steps) {
-    const std::string type = StringAt(*step, "type");
+    const std::string type = StringMember(*step, "type");
     if (type == "ByteLevel") continue;  // offsets only
     const auto single = step->find("single");
     if (type != "TemplateProcessing" || single == step->end() || !single->is_array()) {
@@ -202,7 +192,7 @@ absl::StatusOr<AddedAround> ReadPostProcessor(const json& post_processor) {
       }
       const auto special = piece.is_object() ? piece.find("SpecialToken") : piece.end();
       std::string spelling =
-          piece.is_object() && special != piece.end() ? StringAt(*special, "id") : std::string();
+          piece.is_object() && special != piece.end() ? StringMember(*special, "id") : std::string();
       std::string& side = after_text ? around.after : around.before;
       if (spelling.empty() || !side.empty()) {
         return Unsupported("post-processor TemplateProcessing is supported with at most one token ",

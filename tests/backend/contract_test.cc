@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "core/kv/sequence_kv.h"
 #include "tests/backend/backend_cases.h"
 #include "tests/backend/random_model.h"
 #include "tests/backend/sequence_driver.h"
@@ -60,9 +61,10 @@ TEST_P(ContractTest, DamagedBatchesAreRefusedWithTheReason) {
       {[](auto& b) { b.positions[4] = 5; }, "row 4 has position 5; expected 4"},
       {[](auto& b) { b.positions.pop_back(); }, "9 positions"},
       {[](auto& b) { b.sequence_starts[1] = 9; }, "sequence starts end at 9; there are 10 tokens"},
+      {[](auto& b) { b.sequence_starts[1] = 1000; }, "sequence 1 has no token"},
       {[](auto& b) { b.context_lengths[0] = 97; }, "the context is 96"},
       {[](auto& b) { b.block_tables[0] = 32; }, "has block 32 in group 0; the pool has 32"},
-      {[](auto& b) { b.block_tables[1] = batch::kNoBlock; }, "has block -1 in group 0"},
+      {[](auto& b) { b.block_tables[1] = kv::kNoBlock; }, "has block -1 in group 0"},
       {[](auto& b) { b.block_tables.pop_back(); }, "block table starts"},
       {[](auto& b) {
          b.block_table_starts[1] = 2;

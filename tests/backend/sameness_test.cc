@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "core/kv/sequence_kv.h"
 #include "tests/backend/backend_cases.h"
 #include "tests/backend/random_model.h"
 #include "tests/backend/sequence_driver.h"
@@ -147,7 +148,7 @@ TEST_P(SamenessTest, CopiedBlocksContinueAsTheOriginal) {
   std::vector<BlockCopy> copies;
   for (std::vector<int32_t>& table : copy.tables) {
     for (int32_t& block : table) {
-      if (block == batch::kNoBlock) continue;
+      if (block == kv::kNoBlock) continue;
       const int32_t to = driver.free_blocks().back();
       driver.free_blocks().pop_back();
       copies.push_back({BlockId(block), BlockId(to)});

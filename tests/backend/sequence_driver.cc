@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/kv/sequence_kv.h"
 
 namespace luna::backend {
 
@@ -64,8 +65,8 @@ void SequenceDriver::DropBehindWindows(TestSequence& sequence) {
     const int first = std::max(0, sequence.computed - window + 1);  // that the next token sees
     for (int i = 0; i < first / layout_.block_tokens; ++i) {
       int32_t& block = sequence.tables[g][i];
-      if (block != batch::kNoBlock) free_.push_back(block);
-      block = batch::kNoBlock;
+      if (block != kv::kNoBlock) free_.push_back(block);
+      block = kv::kNoBlock;
     }
   }
 }
@@ -143,7 +144,7 @@ absl::Status SequenceDriver::Finish(TestSequence& sequence, int chunk) {
 void SequenceDriver::Release(TestSequence& sequence) {
   for (std::vector<int32_t>& table : sequence.tables) {
     for (int32_t block : table) {
-      if (block != batch::kNoBlock) free_.push_back(block);
+      if (block != kv::kNoBlock) free_.push_back(block);
     }
     table.clear();
   }

@@ -39,15 +39,6 @@ TEST(BoundedQueueTest, CloseRefusesAndEndsTheWait) {
   EXPECT_FALSE(queue.Push(1));
 }
 
-TEST(BoundedQueueTest, AWakeBeforeTheWaitIsNotLost) {
-  BoundedQueue<int> queue(1);
-  queue.Wake();
-  queue.Wait();
-  std::vector<int> out;
-  queue.TakeAll(out);
-  EXPECT_TRUE(out.empty());
-}
-
 TEST(BoundedQueueTest, ManyProducersLoseNothing) {
   BoundedQueue<int> queue(4000);
   std::vector<std::thread> producers;

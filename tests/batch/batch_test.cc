@@ -1,5 +1,6 @@
 #include "core/batch/batch.h"
 
+#include "core/kv/sequence_kv.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,7 +16,7 @@ Batch TwoSequencesInTwoGroups() {
   batch.positions = {4, 0, 1};
   batch.sequence_starts = {0, 1, 3};
   batch.context_lengths = {5, 2};
-  batch.block_tables = {10, 11, 20, kNoBlock, 31, 40};
+  batch.block_tables = {10, 11, 20, kv::kNoBlock, 31, 40};
   batch.block_table_starts = {0, 2, 3, 5, 6};
   return batch;
 }
@@ -26,7 +27,7 @@ TEST(BatchTest, TablesAreFoundByGroupAndSequence) {
   EXPECT_EQ(batch.num_sequences(), 2);
   EXPECT_THAT(batch.block_table(0, 0), ElementsAre(10, 11));
   EXPECT_THAT(batch.block_table(0, 1), ElementsAre(20));
-  EXPECT_THAT(batch.block_table(1, 0), ElementsAre(kNoBlock, 31));
+  EXPECT_THAT(batch.block_table(1, 0), ElementsAre(kv::kNoBlock, 31));
   EXPECT_THAT(batch.block_table(1, 1), ElementsAre(40));
 }
 

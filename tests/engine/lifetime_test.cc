@@ -217,6 +217,21 @@ TEST(FaultTest, ARowThatFailsEndsItsGenerationAlone) {
   EXPECT_TRUE(bench.Run(Ask("again", 3, session.key)).finished.has_value());
 }
 
+TEST(FaultTest, TheTextThatARowHeldBackIsNotLost) {
+  EngineBench bench;
+  bench.backend().set_script([](std::span<const TokenId>, TokenId) { return TokenId{'a'}; });
+  Request request = Endless("xyz");
+  request.stopping.stop = {"aaaaaaaa!"};
+  Reader* unlucky = bench.Submit(request);
+  bench.Tick(4);
+  EXPECT_EQ(unlucky->answer.text, "");
+  bench.backend().FailNextRow(0, absl::InternalError("the logits are not finite"));
+  bench.Tick();
+  ASSERT_EQ(unlucky->answer.finished->reason, FinishReason::kError);
+  EXPECT_EQ(unlucky->answer.text, std::string(unlucky->answer.tokens.size(), 'a'));
+  EXPECT_GT(unlucky->answer.tokens.size(), 0u);
+}
+
 TEST(FaultTest, AStepThatFailsEndsEverybodyInItAndTheEngineGoesOn) {
   for (const bool at_launch : {true, false}) {
     EngineBench bench;

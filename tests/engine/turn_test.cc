@@ -232,6 +232,26 @@ TEST(TurnTest, ATurnThatNoLongerFitsChangesNothingAndSaysWhatIsLeft) {
   EXPECT_EQ(bench.Run(Ask("b", 1, session.key)).finished->usage.cached_tokens, 119u);
 }
 
+// An empty turn on a full context was kept as a record, again and again.
+TEST(TurnTest, ATurnThatAddsNothingIsNone) {
+  EngineBench::Options options;
+  options.context_length = 32;
+  EngineBench bench(options);
+  const SessionInfo session = *bench.CreateSession();
+  Request first = Ask(std::string(20, 'a'), -1, session.key);
+  first.stopping.ignore_eos = true;
+  bench.Run(first);
+  ASSERT_EQ(bench.GetSession(session.key)->context_left, 0u);
+  for (int i = 0; i < 3; ++i) {
+    const Answer answer = bench.Run(Ask("", -1, session.key));
+    EXPECT_EQ(answer.finished->reason, FinishReason::kLength);
+    EXPECT_EQ(answer.finished->limit, Limit::kContext);
+    EXPECT_EQ(answer.finished->turn, 1u);
+  }
+  EXPECT_EQ(bench.GetSession(session.key)->turn, 1u);
+  EXPECT_EQ(bench.GetSession(session.key)->tokens, 32u);
+}
+
 TEST(TurnTest, TheOldestTurnsLeaveAndTheOpeningStays) {
   EngineBench bench(Chatting());
   Scribe scribe(bench);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/kv/sequence_kv.h"
 
 namespace luna::fakes {
 namespace {
@@ -39,7 +40,7 @@ FakeBackend::Slot* FakeBackend::Find(const batch::Batch& batch, int group, int s
                                      int position) {
   const auto table = batch.block_table(group, sequence);
   const size_t entry = position / layout_.block_tokens;
-  if (entry >= table.size() || table[entry] == batch::kNoBlock) {
+  if (entry >= table.size() || table[entry] == kv::kNoBlock) {
     Fault(absl::StrCat("step ", batch.step, ": group ", group, " has no block for position ",
                        position));
     return nullptr;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/kv/sequence_kv.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/sched/sched_bench.h"
@@ -30,7 +31,7 @@ TEST(BatchBuilderTest, RowsAndTablesOfAMixedStep) {
   EXPECT_THAT(batch.context_lengths, ElementsAre(12, 7));
   EXPECT_THAT(batch.block_table(0, 0), ElementsAreArray(decoding->cache().kv.table(0)));
   EXPECT_THAT(batch.block_table(1, 0), ElementsAreArray(decoding->cache().kv.table(1)));
-  EXPECT_EQ(batch.block_table(1, 0)[0], batch::kNoBlock);  // position 11 sees 6..11
+  EXPECT_EQ(batch.block_table(1, 0)[0], kv::kNoBlock);  // position 11 sees 6..11
   EXPECT_THAT(batch.block_table(1, 1), ElementsAreArray(prompting->cache().kv.table(1)));
   ASSERT_EQ(batch.samples.size(), 1u);  // the chunk is not its prompt's last
   EXPECT_EQ(batch.samples[0].row, 0);

@@ -60,12 +60,46 @@ TEST_F(WaitingQueueTest, AFirstRequestStandsBehindWhatIsServedNextAtMost) {
   EXPECT_THAT(Ids(), ElementsAre(5, 2, 3, 4));
 }
 
-TEST_F(WaitingQueueTest, PriorityComesBeforeEverything) {
+TEST_F(WaitingQueueTest, PriorityOrdersTheRequestsOfOneCaller) {
   Push(1);
   Push(1, 5);
-  Push(2, -1);
+  Push(1, -1);
   Push(1, 5);
-  EXPECT_THAT(Ids(), ElementsAre(1, 3, 0, 2));
+  Push(1, 0);
+  EXPECT_THAT(Ids(), ElementsAre(1, 3, 0, 4, 2));
+}
+
+TEST_F(WaitingQueueTest, PriorityGivesNothingAtTheCostOfAnother) {
+  Push(1);
+  Push(2);
+  Push(2);
+  Push(1, 100);
+  Push(1, 100);
+  EXPECT_THAT(Ids(), ElementsAre(1, 3, 2, 4, 0));
+}
+
+// The second of two requests fell behind every newcomer, as if the first had never been.
+TEST_F(WaitingQueueTest, ASecondRequestIsServedThoughOthersAskAgainAndAgain) {
+  Push(1);
+  Push(1);
+  Push(2);
+  Push(3);
+  std::vector<uint64_t> served;
+  for (int turn = 0; turn < 8; ++turn) {
+    Sequence* first = queue_.front();
+    queue_.PopFront();
+    served.push_back(first->id().value());
+    if (first->caller() != 1) Push(first->caller());
+  }
+  EXPECT_THAT(served, testing::Contains(1u));
+}
+
+TEST_F(WaitingQueueTest, OnceNobodyWaitsTheCountBeginsAnew) {
+  for (int i = 0; i < 5; ++i) Push(1);
+  for (int i = 0; i < 5; ++i) queue_.PopFront();
+  Push(1);
+  Push(2);
+  EXPECT_THAT(Ids(), ElementsAre(5, 6));
 }
 
 TEST_F(WaitingQueueTest, WhoComesBackStandsWhereItStood) {

@@ -7,6 +7,7 @@
 
 #include "server/memory_limit.h"
 #include "server/pool_size.h"
+#include "tests/fakes/temp_dir.h"
 
 namespace luna::server {
 namespace {
@@ -17,22 +18,14 @@ using ::testing::HasSubstr;
 // A tree of the files the kernel shows, of which this process is one.
 class MemoryLimitTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ =
-        std::filesystem::path(::testing::TempDir()) /
-        ("memory_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ / path;
+    const std::filesystem::path file = std::filesystem::path(root_.path()) / path;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  int64_t Available() const { return AvailableMemoryBytes(root_.string()); }
+  int64_t Available() const { return AvailableMemoryBytes(root_.path()); }
 
-  std::filesystem::path root_;
+  TempDir root_;
 };
 
 constexpr char kMeminfo[] = "MemTotal:       4096 kB\nMemFree:  10 kB\nMemAvailable:   2048 kB\n";

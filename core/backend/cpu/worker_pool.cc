@@ -39,12 +39,20 @@ void Barrier::Wait() {
 }
 
 WorkerPool::WorkerPool(int num_threads) : num_threads_(num_threads), barrier_(num_threads) {
-  for (int thread = 1; thread < num_threads_; ++thread) {
-    threads_.emplace_back([this, thread] { Work(thread); });
+  threads_.reserve(num_threads_ - 1);
+  try {
+    for (int thread = 1; thread < num_threads_; ++thread) {
+      threads_.emplace_back([this, thread] { Work(thread); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { Stop(); }
+
+void WorkerPool::Stop() {
   stopping_ = true;
   start_.fetch_add(1, std::memory_order_release);
   start_.notify_all();

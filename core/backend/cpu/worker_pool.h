@@ -40,6 +40,7 @@ inline Range StaticRange(int count, int thread, int num_threads) {
 // nothing.
 class WorkerPool {
  public:
+  // Throws std::system_error where the system has no thread left.
   explicit WorkerPool(int num_threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -68,6 +69,7 @@ class WorkerPool {
   using Function = void (*)(void* body, int thread);
   void RunErased(Function function, void* body);
   void Work(int thread);
+  void Stop();
 
   const int num_threads_;
   Barrier barrier_;

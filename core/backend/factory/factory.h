@@ -11,7 +11,7 @@
 namespace luna::backend {
 
 // "reference" or "cpu". INVALID_ARGUMENT for another name or code path, with what there is;
-// RESOURCE_EXHAUSTED if the weights do not fit into memory.
+// RESOURCE_EXHAUSTED if the weights do not fit into memory or the system has no thread left.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
                                                      std::shared_ptr<const model::Model> model,
                                                      const BackendOptions& options);
