@@ -135,6 +135,7 @@ void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
   engine_options.num_blocks = pool_size_.num_blocks;
   engine_options.max_batch_tokens = options.max_batch_tokens;
   engine_options.max_sessions = options.max_sessions;
+  engine_options.session_idle_timeout = options.session_idle_timeout;
   engine_options.queue_limit = options.queue_limit;
   engine_options.default_quota_bytes = options.session_quota_bytes > 0
                                            ? options.session_quota_bytes

@@ -15,12 +15,9 @@
 namespace luna::server {
 namespace {
 
-constexpr std::string_view kUnix = "unix:";
-
 absl::Status BadAddress(std::string_view text) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--listen: '", AbslView(text),
-                   "' is not HOST:PORT with a port in [0, 65535], nor unix:PATH"));
+      absl::StrCat("--listen: '", AbslView(text), "' is not HOST:PORT with a port in [0, 65535]"));
 }
 
 std::string AddressText(const sockaddr& address) {
@@ -48,7 +45,6 @@ bool Reachable(const ifaddrs& entry) {
 }  // namespace
 
 bool ListenAddress::IsLoopback() const {
-  if (!unix_path.empty()) return true;
   if (host == "localhost") return true;
   in_addr v4;
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
@@ -64,18 +60,12 @@ bool ListenAddress::IsAny() const {
 }
 
 std::string ListenAddress::ToString() const {
-  if (!unix_path.empty()) return absl::StrCat(AbslView(kUnix), unix_path);
   if (host.find(':') != std::string::npos) return absl::StrCat("[", host, "]:", port);
   return absl::StrCat(host, ":", port);
 }
 
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   ListenAddress out;
-  if (text.substr(0, kUnix.size()) == kUnix) {
-    out.unix_path = text.substr(kUnix.size());
-    if (out.unix_path.empty()) return BadAddress(text);
-    return out;
-  }
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return BadAddress(text);
   std::string_view host = text.substr(0, colon);

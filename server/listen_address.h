@@ -11,19 +11,18 @@
 namespace luna::server {
 
 struct ListenAddress {
-  std::string host;  // without brackets; "unix" addresses have a path instead
+  std::string host;  // without brackets
   int port = 0;      // 0: a free one
-  std::string unix_path;
 
   // Only this machine can reach it.
   bool IsLoopback() const;
   // Every interface: 0.0.0.0, [::].
   bool IsAny() const;
-  // As gRPC takes it and as it is printed: "127.0.0.1:50051", "[::1]:50051", "unix:/run/luna".
+  // As gRPC takes it and as it is printed: "127.0.0.1:50051", "[::1]:50051".
   std::string ToString() const;
 };
 
-// "HOST:PORT" or "unix:PATH". INVALID_ARGUMENT names --listen, the value and the form.
+// "HOST:PORT". INVALID_ARGUMENT names --listen, the value and the form.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
 // The addresses of this machine's interfaces that others may reach, IPv4 first, no loopback or

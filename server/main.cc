@@ -42,7 +42,7 @@ void LogReachableAddresses(const ListenAddress& listen) {
   }
   for (const std::string& host : ReachableHosts()) {
     spdlog::info("a class reaches it at {}",
-                 ListenAddress{.host = host, .port = listen.port, .unix_path = ""}.ToString());
+                 ListenAddress{.host = host, .port = listen.port}.ToString());
   }
 }
 
@@ -62,7 +62,7 @@ int Serve(const Options& options) {
   auto rpc = rpc::RpcServer::Start(options.listen.ToString());
   if (!rpc.ok()) return Complain(rpc.status(), kFailed);
   ListenAddress listen = options.listen;
-  if (listen.unix_path.empty()) listen.port = (*rpc)->port();
+  listen.port = (*rpc)->port();
 
   auto instance = Instance::Load(options, [server = rpc->get()] { server->OnPublished(); });
   if (!instance.ok()) {

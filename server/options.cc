@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@ struct Raw {
   std::string listen = "127.0.0.1:50051";
   std::string kv_cache_bytes;
   std::string session_quota_bytes;
+  std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
 };
@@ -97,6 +97,11 @@ void AddLoadFlags(CLI::App& app, Options& options, Raw& raw) {
       ->check(InRange(1, 100'000))
       ->type_name("N")
       ->capture_default_str();
+  app.add_option(
+         "--session-idle-timeout", raw.session_idle_timeout,
+         "Where they are all taken, one that has been idle for so long makes room; inf: never")
+      ->type_name("DURATION")
+      ->capture_default_str();
   app.add_option("--queue-limit", options.queue_limit, "Generations that may wait at once")
       ->check(InRange(1, 1'000'000))
       ->type_name("N")
@@ -147,6 +152,11 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
       return BadFlag("--seed", raw.seed, "a whole number in [0, 2^64)");
     }
     options.seed = seed;
+  }
+  if (!absl::ParseDuration(raw.session_idle_timeout, &options.session_idle_timeout) ||
+      options.session_idle_timeout < absl::ZeroDuration()) {
+    return BadFlag("--session-idle-timeout", raw.session_idle_timeout,
+                   "a duration of at least 0, such as 30m, or inf");
   }
   if (!absl::ParseDuration(raw.drain_timeout, &options.drain_timeout) ||
       options.drain_timeout < absl::ZeroDuration() || options.drain_timeout > absl::Hours(24)) {

@@ -18,7 +18,7 @@ namespace luna::server {
 struct Options {
   std::string model;
   std::string model_name;  // empty: from the model
-  ListenAddress listen{.host = "127.0.0.1", .port = 50051, .unix_path = ""};
+  ListenAddress listen{.host = "127.0.0.1", .port = 50051};
   bool allow_remote = false;
   std::string backend = "cpu";
   int threads = 0;
@@ -29,6 +29,7 @@ struct Options {
   int max_batch_tokens = 512;
   int max_sessions = 64;
   int64_t session_quota_bytes = 0;
+  absl::Duration session_idle_timeout = absl::Minutes(30);
   int queue_limit = 256;
   std::optional<uint64_t> seed;  // unset: chosen at start
   std::string log_level = "info";

@@ -15,6 +15,7 @@ sigset_t Signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   sigaddset(&set, kLeave);
   return set;
 }
@@ -47,8 +48,14 @@ int StopSignals::Wait() {
 
 void StopSignals::Receive() {
   const sigset_t set = Signals();
-  int signal = 0;
-  while (sigwait(&set, &signal) == 0 && signal != kLeave) {
+  while (true) {
+    siginfo_t info;
+    const int signal = sigwaitinfo(&set, &info);
+    if (signal < 0) continue;  // interrupted
+    if (signal == kLeave) {
+      if (info.si_pid == getpid()) return;
+      continue;  // somebody else's means nothing
+    }
     std::lock_guard lock(mutex_);
     if (!armed_) _exit(0);
     if (first_ != 0) _exit(128 + signal);

@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as something one can wait for.
+// SIGTERM, SIGINT and SIGHUP as something one can wait for.
 #ifndef LUNA_SERVER_SIGNALS_H_
 #define LUNA_SERVER_SIGNALS_H_
 

@@ -30,7 +30,10 @@ struct EngineOptions {
   int max_batch_tokens = 512;  // a tick's budget: bounds how long a long prompt delays the others
   int max_running = 256;       // sequences in one step
   int max_sessions = 64;       // ephemeral ones are not counted
-  int queue_limit = 256;       // generations waiting; beyond: RESOURCE_EXHAUSTED + retry
+  // Where they are all taken, a new session takes the place of the one that has been idle longest,
+  // if it has been for this long.
+  absl::Duration session_idle_timeout = absl::InfiniteDuration();
+  int queue_limit = 256;            // generations waiting; beyond: RESOURCE_EXHAUSTED + retry
   int64_t default_quota_bytes = 0;  // 0: blocks of one full context
   uint64_t seed = 0;                // from which unset request seeds are derived
   bool keep_kv = true;  // false: the lesson's other half, recomputes the whole text each step

@@ -63,6 +63,7 @@ class Engine::Impl {
   bool Abort(const std::string& generation_id, bool keep_partial);
   // session_commands.cc
   absl::StatusOr<SessionInfo> CreateSession(SessionSpec spec);
+  bool CloseForgotten();
   absl::StatusOr<SessionInfo> GetSession(const std::string& key);
   std::vector<SessionInfo> ListSessions(const std::string& caller) const;
   absl::StatusOr<SessionInfo> UpdateSession(const std::string& key, SessionUpdate update);
@@ -94,7 +95,7 @@ class Engine::Impl {
   absl::Status CheckTokens(const Request& request) const;
   int64_t RoomForPrompt(const TokenLimits& limits, const sample::StopParams& stopping) const;
   absl::Status QueueFull(size_t waiting) const;
-  absl::Status CheckLine() const;
+  absl::Status CheckLine(uint64_t caller) const;
   absl::Status StandInLine(Generation& generation);
   uint64_t NextSeed();
 

@@ -45,7 +45,7 @@ absl::StatusOr<SessionInfo> Engine::Impl::CreateSession(SessionSpec spec) {
   if (spec.quota_bytes.has_value()) {
     LUNA_ASSIGN_OR_RETURN(quota_blocks, QuotaBlocks(*spec.quota_bytes));
   }
-  if (sessions_.num_sessions() >= static_cast<size_t>(options_.max_sessions)) {
+  if (sessions_.num_sessions() >= static_cast<size_t>(options_.max_sessions) && !CloseForgotten()) {
     return WithRetryAfter(absl::ResourceExhaustedError(
                               absl::StrCat("the server holds ", sessions_.num_sessions(),
                                            " sessions; the limit is ", options_.max_sessions)),
@@ -59,6 +59,18 @@ absl::StatusOr<SessionInfo> Engine::Impl::CreateSession(SessionSpec spec) {
   session->context_policy = spec.context_policy;
   scheduler_.AddCache(&session->cache);
   return InfoOf(*session);
+}
+
+// A client that was killed left its session behind; nobody else knows the key.
+bool Engine::Impl::CloseForgotten() {
+  Session* oldest = nullptr;
+  for (const auto& [id, session] : sessions_.all()) {
+    if (session->ephemeral || session->live != nullptr) continue;
+    if (oldest == nullptr || session->last_active < oldest->last_active) oldest = session.get();
+  }
+  if (oldest == nullptr || now_ - oldest->last_active < options_.session_idle_timeout) return false;
+  CloseSession(*oldest);
+  return true;
 }
 
 absl::StatusOr<SessionInfo> Engine::Impl::GetSession(const std::string& key) {

@@ -108,7 +108,8 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   sampling.num_logprobs = request.num_logprobs;
   LUNA_RETURN_IF_ERROR(sample::Validate(sampling, backend_->info().vocab_size));
 
-  LUNA_RETURN_IF_ERROR(CheckLine());
+  const uint64_t caller = std::hash<std::string>()(request.caller);
+  LUNA_RETURN_IF_ERROR(CheckLine(caller));
   const TokenLimits limits = LimitsFor(session);
   LUNA_ASSIGN_OR_RETURN(TurnDraft draft, DraftTurn(session, request.input,
                                                    {.tokenizer = tokenizer_,
@@ -127,15 +128,14 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   const uint64_t seed = overrides.seed.has_value() ? *overrides.seed : NextSeed();
   uint32_t queue_position = 0;
   if (answer.max_tokens > 0) {
-    generation->sequence.emplace(
-        sched::SequenceSpec{.id = generation->number,
-                            .caller = std::hash<std::string>()(request.caller),
-                            .priority = request.priority,
-                            .prompt = generation->draft.prompt,
-                            .sampling = sampling,
-                            .stopping = stopping,
-                            .seed = seed},
-        &session.cache, tokenizer_);
+    generation->sequence.emplace(sched::SequenceSpec{.id = generation->number,
+                                                     .caller = caller,
+                                                     .priority = request.priority,
+                                                     .prompt = generation->draft.prompt,
+                                                     .sampling = sampling,
+                                                     .stopping = stopping,
+                                                     .seed = seed},
+                                 &session.cache, tokenizer_);
     LUNA_RETURN_IF_ERROR(StandInLine(*generation));
     queue_position = static_cast<uint32_t>(scheduler_.QueuePosition(&*generation->sequence));
   }
@@ -202,21 +202,23 @@ absl::Status Engine::Impl::QueueFull(size_t waiting) const {
                         kQueueRetryAfter);
 }
 
-// Before any work is done for a request that would only be refused: a flood must cost little.
-absl::Status Engine::Impl::CheckLine() const {
+// May be put off to StandInLine only where nobody waits: then it may run at once. Otherwise a
+// refusal comes before any work is done, since a flood must cost little.
+absl::Status Engine::Impl::CheckLine(uint64_t caller) const {
   const size_t waiting = scheduler_.waiting().size();
-  const bool full = waiting > 0 && waiting >= static_cast<size_t>(options_.queue_limit);
-  return full ? QueueFull(waiting) : absl::OkStatus();
+  if (waiting == 0 || scheduler_.HasRoomInLine(caller, options_.queue_limit)) {
+    return absl::OkStatus();
+  }
+  return QueueFull(waiting);
 }
 
 absl::Status Engine::Impl::StandInLine(Generation& generation) {
   sched::Sequence& sequence = *generation.sequence;
   scheduler_.Enqueue(&sequence);
-  const size_t waiting = scheduler_.waiting().size();
-  if (!sequence.schedule.running && waiting > static_cast<size_t>(options_.queue_limit)) {
+  if (!sequence.schedule.running && options_.queue_limit == 0) {
     scheduler_.Remove(&sequence);
     DiscardTurn(*generation.session, generation.draft);
-    return QueueFull(waiting - 1);
+    return QueueFull(0);
   }
   generation.scheduled = true;
   return absl::OkStatus();
@@ -227,7 +229,8 @@ absl::Status Engine::Impl::StandInLine(Generation& generation) {
 uint64_t Engine::Impl::NextSeed() {
   const uint64_t count = ++seeds_given_;
   const uint64_t high = sample::DeriveSeed(options_.seed, static_cast<uint32_t>(count >> 32));
-  return sample::DeriveSeed(high, static_cast<uint32_t>(count));
+  // 53 bits: what reads JSON numbers as doubles, as JavaScript does, gives it back as it was told.
+  return sample::DeriveSeed(high, static_cast<uint32_t>(count)) >> 11;
 }
 
 }  // namespace luna::engine

@@ -1,6 +1,7 @@
 // Who may join the batch.
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/sched/scheduler.h"
 
 namespace luna::sched {
@@ -46,16 +47,56 @@ void Scheduler::Admit() {
          Fits(*waiting_.front())) {
     Sequence* sequence = waiting_.front();
     waiting_.PopFront();
-    idle_.Remove(&sequence->cache());
-    Sequence::Schedule& schedule = sequence->schedule;
-    schedule.running = true;
-    schedule.launched_tokens = sequence->cache().kv.computed_tokens();
-    if (!schedule.was_admitted) {
-      schedule.was_admitted = true;
-      schedule.cached_tokens = schedule.launched_tokens;
-      sequence->Reserve();
+    Join(sequence);
+  }
+}
+
+void Scheduler::Join(Sequence* sequence) {
+  idle_.Remove(&sequence->cache());
+  Sequence::Schedule& schedule = sequence->schedule;
+  schedule.running = true;
+  schedule.launched_tokens = sequence->cache().kv.computed_tokens();
+  if (!schedule.was_admitted) {
+    schedule.was_admitted = true;
+    schedule.cached_tokens = schedule.launched_tokens;
+    sequence->Reserve();
+  }
+  running_.push_back(sequence);
+}
+
+// The first in line of a caller that would still have fewer places than `richest` with one more.
+Sequence* Scheduler::FirstOfPoorer(uint64_t richest, int runs) const {
+  for (Sequence* sequence : waiting_.entries()) {
+    if (sequence->caller() == richest) continue;
+    const auto mine = [&](const Sequence* s) { return s->caller() == sequence->caller(); };
+    const auto own = std::count_if(running_.begin(), running_.end(), mine);
+    if (own + 1 < runs) return sequence;
+  }
+  return nullptr;
+}
+
+// One caller may fill the batch while it is alone; as soon as another waits, its newest sequences
+// give up their places until both have as many. They stand in line again where they stood and lose
+// nothing.
+void Scheduler::ShareOut() {
+  if (static_cast<int>(running_.size()) < options_.max_running) return;
+  while (!waiting_.empty()) {
+    absl::flat_hash_map<uint64_t, int> places;
+    for (const Sequence* sequence : running_) ++places[sequence->caller()];
+    const auto richest = std::max_element(places.begin(), places.end(),
+                                          [](auto& a, auto& b) { return a.second < b.second; });
+    Sequence* poorer = FirstOfPoorer(richest->first, richest->second);
+    if (poorer == nullptr || !Fits(*poorer)) return;
+    Sequence* newest = nullptr;
+    for (Sequence* sequence : running_) {
+      if (sequence->caller() != richest->first || sequence->schedule.preempted_since_token)
+        continue;
+      if (newest == nullptr || sequence->id() > newest->id()) newest = sequence;
     }
-    running_.push_back(sequence);
+    if (newest == nullptr) return;
+    Preempt(newest);
+    waiting_.Remove(poorer);
+    Join(poorer);
   }
 }
 

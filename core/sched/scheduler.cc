@@ -53,6 +53,7 @@ const StepPlan& Scheduler::Plan() {
   plan_.Clear();
   Balance();
   Admit();
+  ShareOut();
   spare_ = Supply() - Outstanding();
   AllotDecodes();
   AllotPrefills();

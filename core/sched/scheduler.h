@@ -36,6 +36,9 @@ struct Outcome {
 // true again. So chunks and decodes never fail for want of a block, and no two sequences can wait
 // for each other.
 //
+// Places in the batch are shared out among callers: where all are taken, one that has more than a
+// waiting caller's and another's together would be gives one up.
+//
 // Knows blocks, tokens and order; nothing of models, streams or turns. Borrows layout, pool, caches
 // and sequences. Engine thread only.
 class Scheduler {
@@ -61,6 +64,9 @@ class Scheduler {
 
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& waiting() const { return waiting_.entries(); }
+  bool HasRoomInLine(uint64_t caller, size_t limit) const {
+    return waiting_.HasRoom(caller, limit);
+  }
   // Its place in line, from 1; 0 for one that was admitted.
   size_t QueuePosition(const Sequence* sequence) const;
   uint64_t preemptions() const { return preemptions_; }
@@ -68,6 +74,9 @@ class Scheduler {
  private:
   // admission.cc
   void Admit();
+  void Join(Sequence* sequence);
+  void ShareOut();
+  Sequence* FirstOfPoorer(uint64_t richest, int runs) const;
   bool Fits(const Sequence& sequence) const;
   int64_t Outstanding(const Sequence& sequence) const;
   int64_t Outstanding() const;

@@ -60,6 +60,13 @@ void WaitingQueue::ForgetIfEmpty() {
   served_tag_ = next_tag_;
 }
 
+bool WaitingQueue::HasRoom(uint64_t caller, size_t limit) const {
+  if (entries_.size() < limit) return true;
+  absl::flat_hash_map<uint64_t, size_t> waiting = {{caller, 0}};
+  for (const Sequence* sequence : entries_) ++waiting[sequence->caller()];
+  return waiting[caller] < limit / waiting.size();
+}
+
 size_t WaitingQueue::Position(const Sequence* sequence) const {
   const auto it = std::find(entries_.begin(), entries_.end(), sequence);
   LUNA_CHECK(it != entries_.end()) << "sequence " << sequence->id() << " does not wait";

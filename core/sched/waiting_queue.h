@@ -26,6 +26,10 @@ class WaitingQueue {
   void PopFront();
   void Remove(Sequence* sequence);
 
+  // Whether one more of `caller` may wait where `limit` in all may. A caller that has less than an
+  // equal share of the limit may always, so that one that fills the line shuts nobody out: at most
+  // twice the limit wait.
+  bool HasRoom(uint64_t caller, size_t limit) const;
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
   // How many stand before it.

@@ -27,8 +27,9 @@ inline constexpr size_t kMaxLabelBytes = 128;
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr int kMaxPriority = 100;
 // So that the answer, ids and pieces, stays below the 4 MiB that a client takes by default.
-inline constexpr size_t kMaxTokenizeBytes = 512 * 1024;
-inline constexpr int kMaxDetokenizeIds = 512 * 1024;
+inline constexpr size_t kMaxTokenizeBytes = 128 * 1024;
+inline constexpr int kMaxDetokenizeIds = 128 * 1024;
+inline constexpr size_t kMaxDetokenizedBytes = 1024 * 1024;  // threefold where it is not UTF-8
 
 // --- What comes in (convert_request.cc). ---
 
@@ -58,6 +59,8 @@ v1::Finished ToProto(const engine::Finished& finished);
 void Append(const engine::Delta& delta, v1::GenerateResponse& response);
 
 v1::Session ToProto(const engine::SessionInfo& info);
+// Of many in one answer: without the logit_bias, which may be long, of its default sampling.
+v1::Session ToListed(const engine::SessionInfo& info);
 
 // The name under which `caller` sees a session: its id if it is its own, else a handle, "s17".
 std::string Handle(SessionId id);

@@ -214,6 +214,12 @@ v1::Session ToProto(const engine::SessionInfo& info) {
   return out;
 }
 
+v1::Session ToListed(const engine::SessionInfo& info) {
+  v1::Session out = ToProto(info);
+  out.mutable_default_sampling()->clear_logit_bias();
+  return out;
+}
+
 std::string Handle(SessionId id) { return absl::StrCat("s", id.value()); }
 
 v1::PoolMemory ToPool(const engine::Snapshot& snapshot) {

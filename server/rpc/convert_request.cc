@@ -72,12 +72,13 @@ absl::Status CheckFits(std::string_view field, int64_t num_tokens, const Serving
 // the longest one, and normalization shortens Hangul at most by three.
 absl::Status CheckBytes(std::string_view field, size_t bytes, const Serving& serving) {
   constexpr size_t kShortening = 4;
-  const size_t at_least = bytes / (kShortening * std::max<size_t>(serving.longest_token_bytes, 1));
-  if (at_least <= static_cast<size_t>(serving.context())) return absl::OkStatus();
-  return WithField(
-      absl::OutOfRangeError(absl::StrCat(AbslView(field), ": the prompt has at least ", at_least,
-                                         " tokens; the context is ", serving.context())),
-      field);
+  const size_t limit = (static_cast<size_t>(serving.context()) + 1) * kShortening *
+                       std::max<size_t>(serving.longest_token_bytes, 1);
+  if (bytes < limit) return absl::OkStatus();
+  return WithField(absl::OutOfRangeError(absl::StrCat(AbslView(field), ": the prompt has ", bytes,
+                                                      " bytes; the context of ", serving.context(),
+                                                      " tokens holds less than ", limit)),
+                   field);
 }
 
 absl::StatusOr<engine::TurnInput> FromMessages(std::span<const text::ChatMessage> messages,

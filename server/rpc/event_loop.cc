@@ -8,6 +8,8 @@ namespace luna::rpc {
 namespace {
 
 constexpr size_t kUsualReady = 1024;
+// Long answers between two looks at the streams.
+constexpr size_t kBulkyAtOnce = 8;
 
 class Task final : public EventLoop::Reader {
  public:
@@ -42,17 +44,23 @@ void EventLoop::Shutdown() {
   if (thread_.joinable()) thread_.join();
   // Nothing looks at these any more; they may refer to calls that refer to them.
   ready_.clear();
+  bulky_.clear();
 }
 
 void EventLoop::Enqueue(std::shared_ptr<Reader> reader) {
+  const bool bulky = reader->bulky();
   std::lock_guard lock(mutex_);
-  ready_.push_back(std::move(reader));
+  if (bulky) {
+    bulky_.push_back(std::move(reader));
+  } else {
+    ready_.push_back(std::move(reader));
+  }
 }
 
 void EventLoop::Kick() {
   {
     std::lock_guard lock(mutex_);
-    if (armed_ || ready_.empty()) return;
+    if (armed_ || (ready_.empty() && bulky_.empty())) return;
     armed_ = true;
   }
   alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Completion*>(&wake_up_));
@@ -74,10 +82,15 @@ void EventLoop::RunReady() {
   {
     std::lock_guard lock(mutex_);
     std::swap(ready_, taken_);
+    for (size_t i = 0; i < kBulkyAtOnce && !bulky_.empty(); ++i) {
+      taken_.push_back(std::move(bulky_.front()));
+      bulky_.pop_front();
+    }
     armed_ = false;
   }
   for (const std::shared_ptr<Reader>& reader : taken_) reader->OnReady();
   taken_.clear();
+  Kick();  // behind what gRPC has completed meanwhile
 }
 
 }  // namespace luna::rpc

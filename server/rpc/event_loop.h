@@ -7,6 +7,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -64,6 +65,8 @@ class EventLoop {
    public:
     virtual ~Reader() = default;
     virtual void OnReady() = 0;  // writer thread
+    // Its answer may be long, and a moment's delay is nothing: streams go first.
+    virtual bool bulky() const { return false; }
   };
 
   explicit EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue);
@@ -111,6 +114,7 @@ class EventLoop {
   grpc::Alarm alarm_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Reader>> ready_;  // guarded by mutex_
+  std::deque<std::shared_ptr<Reader>> bulky_;   // guarded by mutex_
   bool armed_ = false;                          // guarded by mutex_
   std::vector<std::shared_ptr<Reader>> taken_;  // writer thread only
   std::thread thread_;

@@ -57,10 +57,11 @@ void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerCon
   }
   ticket_ = std::make_unique<LiveCalls::Ticket>(&host_->generations());
   // `call` keeps this and the request alive.
-  const bool queued = host_->workers().Run([this, call, request, loop] {
-    Prepare(*request);
-    loop->Kick();
-  });
+  const bool queued =
+      host_->workers().Run(caller_, request->ByteSizeLong(), [this, call, request, loop] {
+        Prepare(*request);
+        loop->Kick();
+      });
   if (queued) return;
   stream_->Reject(WithRetryAfter(
       absl::ResourceExhaustedError("too many requests wait for being turned into tokens"),

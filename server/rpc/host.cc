@@ -7,7 +7,6 @@ namespace {
 
 // Two, so that one long text does not hold up everybody else's short ones.
 constexpr int kWorkers = 2;
-constexpr size_t kMaxWaitingTasks = 4096;
 
 }  // namespace
 
@@ -28,7 +27,7 @@ void LiveCalls::Add(int change) {
 }
 
 Host::Host(std::unique_ptr<grpc::ServerCompletionQueue> queue)
-    : loop_(std::move(queue)), workers_(kWorkers, kMaxWaitingTasks) {}
+    : loop_(std::move(queue)), workers_(kWorkers, WorkerPool::LaneLimits()) {}
 
 absl::Status Host::CheckLoaded() const {
   if (serving() != nullptr) return absl::OkStatus();

@@ -41,6 +41,12 @@ absl::StatusOr<v1::DetokenizeResponse> Detokenize(const Serving& serving,
   }
   LUNA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
                         ToTokenIds(request.ids(), "ids", serving.tokenizer->vocab_size()));
+  size_t bytes = 0;
+  for (const TokenId id : ids) bytes += serving.tokenizer->TokenBytes(id, true).size();
+  if (bytes > kMaxDetokenizedBytes) {
+    return InvalidField(
+        "ids", absl::StrCat("they spell ", bytes, " bytes; the limit is ", kMaxDetokenizedBytes));
+  }
   v1::DetokenizeResponse response;
   response.set_text(serving.tokenizer->Decode(ids, /*show_special=*/true));
   return response;
@@ -50,11 +56,14 @@ absl::StatusOr<v1::DetokenizeResponse> Detokenize(const Serving& serving,
 template <typename Request, typename Response>
 auto OnWorker(Host* host,
               absl::StatusOr<Response> (*work)(const Serving& serving, const Request& request)) {
-  return [host, work](const Serving& serving, const Caller&, const Request& request,
+  return [host, work](const Serving& serving, const Caller& caller, const Request& request,
                       Reply<Response> reply) {
-    // The reply keeps the request alive.
-    const bool queued =
-        host->workers().Run([work, &serving, &request, reply] { reply(work(serving, request)); });
+    // Beside the caller's generations, not before them. The reply keeps the request alive.
+    const bool queued = host->workers().Run(
+        caller.name + " texts", request.ByteSizeLong(), [work, &serving, &request, reply] {
+          if (reply.gone()) return reply(absl::CancelledError("the caller left"));
+          reply(work(serving, request));
+        });
     if (queued) return;
     reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
                          absl::Seconds(1)));

@@ -6,13 +6,9 @@
 namespace luna::rpc {
 namespace {
 
-bool StartsWith(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
 bool IsLoopback(std::string_view name) {
-  return StartsWith(name, "unix:") || StartsWith(name, "ipv4:127.") || name == "ipv6:[::1]" ||
-         StartsWith(name, "ipv6:[::ffff:127.");
+  return name.starts_with("ipv4:127.") || name == "ipv6:[::1]" ||
+         name.starts_with("ipv6:[::ffff:127.");
 }
 
 }  // namespace
@@ -22,16 +18,11 @@ Caller ParsePeer(std::string_view peer) {
   std::string decoded = absl::StrReplaceAll(
       AbslView(peer), {{"%5B", "["}, {"%5D", "]"}, {"%5b", "["}, {"%5d", "]"}, {"%25", "%"}});
   Caller caller;
-  if (StartsWith(decoded, "unix:")) {
-    // The client's end of a Unix socket has no name of its own.
-    caller.name = "unix:";
-  } else {
-    const size_t port = decoded.rfind(':');
-    const size_t bracket = decoded.rfind(']');
-    const bool has_port = port != std::string::npos && port > decoded.find(':') &&
-                          (bracket == std::string::npos || port > bracket);
-    caller.name = has_port ? decoded.substr(0, port) : decoded;
-  }
+  const size_t port = decoded.rfind(':');
+  const size_t bracket = decoded.rfind(']');
+  const bool has_port = port != std::string::npos && port > decoded.find(':') &&
+                        (bracket == std::string::npos || port > bracket);
+  caller.name = has_port ? decoded.substr(0, port) : decoded;
   caller.loopback = IsLoopback(caller.name);
   return caller;
 }

@@ -1,8 +1,10 @@
 #include "server/rpc/rpc_server.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <utility>
@@ -16,9 +18,23 @@ namespace {
 // How long calls that are nobody's generation (a health watch, a slow list) may take to end.
 constexpr absl::Duration kGrace = absl::Milliseconds(500);
 
+constexpr int kMaxStreamsPerConnection = 1024;
+
+// gRPC's own words, such as why a port cannot be had, belong into our log and not between its
+// lines.
+void Log(gpr_log_func_args* args) {
+  const auto level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::debug : spdlog::level::trace;
+  spdlog::log(level, "grpc: {}", args->message);
+}
+
 void SetArguments(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
   builder.SetMaxSendMessageSize(kMaxSendBytes);
+  // A compressed message is inflated before its size is known.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   // Otherwise a second server on the same port would start and get every other connection.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A classroom's Wi-Fi drops connections silently; between answers nothing is sent.
@@ -42,6 +58,7 @@ RpcServer::RpcServer(std::unique_ptr<grpc::ServerCompletionQueue> queue)
 RpcServer::~RpcServer() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& address) {
+  gpr_set_log_function(Log);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 

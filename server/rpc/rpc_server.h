@@ -28,7 +28,7 @@ inline constexpr int kMaxSendBytes = 64 * 1024 * 1024;
 // WaitUntilDrained -> Stop. Thread-safe but for Serve and Stop, which are called once.
 class RpcServer {
  public:
-  // Listens on `address`, "host:port" (port 0: a free one) or "unix:/path". UNAVAILABLE names the
+  // Listens on `address`, "host:port" (port 0: a free one). UNAVAILABLE names the
   // address if it is taken or not this machine's.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address);
   // Stops.

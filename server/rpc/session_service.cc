@@ -21,8 +21,9 @@ grpc::Status NotOffered(const char* what) {
 v1::Session Convert(const SessionInfo& info) { return ToProto(info); }
 
 // A system prompt becomes tokens here, hence on a worker.
-void RunOnWorker(Host* host, const Reply<v1::Session>& reply, std::function<void()> work) {
-  if (host->workers().Run(std::move(work))) return;
+void RunOnWorker(Host* host, const Caller& caller, size_t bytes, const Reply<v1::Session>& reply,
+                 std::function<void()> work) {
+  if (host->workers().Run(caller.name, bytes, std::move(work))) return;
   reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
                        absl::Seconds(1)));
 }
@@ -31,19 +32,20 @@ auto CreateSession(Host* host) {
   return [host](const Serving& serving, const Caller& caller,
                 const v1::CreateSessionRequest& request, Reply<v1::Session> reply) {
     if (absl::Status open = host->CheckOpen(); !open.ok()) return reply(open);
-    RunOnWorker(host, reply, [&serving, name = caller.name, &request, reply] {
-      absl::StatusOr<engine::SessionSpec> spec = ToSessionSpec(request, serving);
-      if (!spec.ok()) return reply(spec.status());
-      spec->caller = name;
-      serving.engine->CreateSession(*std::move(spec), reply.With<SessionInfo>(Convert));
-    });
+    RunOnWorker(host, caller, request.ByteSizeLong(), reply,
+                [&serving, name = caller.name, &request, reply] {
+                  absl::StatusOr<engine::SessionSpec> spec = ToSessionSpec(request, serving);
+                  if (!spec.ok()) return reply(spec.status());
+                  spec->caller = name;
+                  serving.engine->CreateSession(*std::move(spec), reply.With<SessionInfo>(Convert));
+                });
   };
 }
 
 auto UpdateSession(Host* host) {
-  return [host](const Serving& serving, const Caller&, const v1::UpdateSessionRequest& request,
-                Reply<v1::Session> reply) {
-    RunOnWorker(host, reply, [&serving, &request, reply] {
+  return [host](const Serving& serving, const Caller& caller,
+                const v1::UpdateSessionRequest& request, Reply<v1::Session> reply) {
+    RunOnWorker(host, caller, request.ByteSizeLong(), reply, [&serving, &request, reply] {
       absl::StatusOr<engine::SessionUpdate> update = ToSessionUpdate(request, serving);
       if (!update.ok()) return reply(update.status());
       serving.engine->UpdateSession(request.session_id(), *std::move(update),
@@ -63,7 +65,7 @@ void ListSessions(const Serving& serving, const Caller& caller, const v1::ListSe
                                                 [](const std::vector<SessionInfo>& sessions) {
                                                   v1::ListSessionsResponse response;
                                                   for (const SessionInfo& info : sessions) {
-                                                    *response.add_sessions() = ToProto(info);
+                                                    *response.add_sessions() = ToListed(info);
                                                   }
                                                   return response;
                                                 }));

@@ -6,6 +6,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_unary_call.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,24 +22,37 @@
 
 namespace luna::rpc {
 
+// A call that waits for its answer.
+template <typename Response>
+class Asker {
+ public:
+  using Make = std::function<absl::StatusOr<Response>()>;
+
+  virtual ~Asker() = default;
+  // Once, from any thread. `make` runs on the writer thread.
+  virtual void Send(Make make) = 0;
+  // Nobody waits any more: what has not begun need not be done. Thread-safe.
+  virtual bool gone() const = 0;
+};
+
 // The way to answer one call: once, from any thread. Copies are the same way.
 template <typename Response>
 class Reply {
  public:
-  using Make = std::function<absl::StatusOr<Response>()>;
+  explicit Reply(std::shared_ptr<Asker<Response>> asker) : asker_(std::move(asker)) {}
 
-  explicit Reply(std::function<void(Make)> send) : send_(std::move(send)) {}
+  bool gone() const { return asker_->gone(); }
 
   void operator()(absl::StatusOr<Response> response) const {
-    send_([response = std::move(response)] { return response; });
+    asker_->Send([response = std::move(response)]() mutable { return std::move(response); });
   }
 
   // A callback for the engine, which answers with what `convert` makes of its result. The
   // conversion runs on the writer thread: the engine thread has better things to do.
   template <typename T, typename Convert>
   engine::Engine::Done<T> With(Convert convert) const {
-    return [send = send_, convert](absl::StatusOr<T> value) {
-      send([value = std::move(value), convert]() -> absl::StatusOr<Response> {
+    return [asker = asker_, convert](absl::StatusOr<T> value) {
+      asker->Send([value = std::move(value), convert]() -> absl::StatusOr<Response> {
         if (!value.ok()) return value.status();
         return convert(*value);
       });
@@ -46,7 +60,7 @@ class Reply {
   }
 
  private:
-  std::function<void(Make)> send_;
+  std::shared_ptr<Asker<Response>> asker_;
 };
 
 // One method of a service; lives as long as the server.
@@ -61,9 +75,11 @@ struct UnaryMethod {
       handle;
 };
 
-// Owned by its pending operations and by whoever holds its Reply. Writer thread only, except Send.
+// Owned by its pending operations and by whoever holds its Reply. Writer thread only, except what
+// an Asker has.
 template <typename Request, typename Response>
 class UnaryCall final : public EventLoop::Reader,
+                        public Asker<Response>,
                         public std::enable_shared_from_this<UnaryCall<Request, Response>> {
  public:
   using Method = UnaryMethod<Request, Response>;
@@ -72,8 +88,17 @@ class UnaryCall final : public EventLoop::Reader,
 
   static void Listen(Host* host, const Method* method) {
     auto call = std::make_shared<UnaryCall>(host, method);
+    call->context_.AsyncNotifyWhenDone(call->done_.Start(call));
     method->next(&call->context_, &call->request_, &call->responder_, call->requested_.Start(call));
   }
+
+  bool bulky() const override { return true; }
+
+  void Send(typename Asker<Response>::Make make) override {
+    make_ = std::move(make);
+    host_->loop().Post(this->shared_from_this());
+  }
+  bool gone() const override { return gone_.load(std::memory_order_relaxed); }
 
   void OnReady() override {
     const absl::StatusOr<Response> response = make_();
@@ -88,22 +113,21 @@ class UnaryCall final : public EventLoop::Reader,
 
  private:
   void OnRequested(bool ok) {
-    if (!ok) return;  // the server shuts down
+    if (!ok) {  // the server shuts down; a call that never began has no end to be told of
+      done_.Drop();
+      return;
+    }
     ticket_.emplace(&host_->calls());
     Listen(host_, method_);
-    const Reply<Response> reply(
-        [self = this->shared_from_this()](typename Reply<Response>::Make make) {
-          self->Send(std::move(make));
-        });
+    const Reply<Response> reply(this->shared_from_this());
     if (absl::Status loaded = host_->CheckLoaded(); !loaded.ok()) return reply(loaded);
     method_->handle(*host_->serving(), ParsePeer(context_.peer()), request_, reply);
   }
 
   void OnFinished(bool) {}
 
-  void Send(typename Reply<Response>::Make make) {
-    make_ = std::move(make);
-    host_->loop().Post(this->shared_from_this());
+  void OnDone(bool) {
+    if (context_.IsCancelled()) gone_.store(true, std::memory_order_relaxed);
   }
 
   Host* const host_;
@@ -112,9 +136,11 @@ class UnaryCall final : public EventLoop::Reader,
   grpc::ServerContext context_;
   Request request_;
   grpc::ServerAsyncResponseWriter<Response> responder_{&context_};
-  typename Reply<Response>::Make make_;
+  typename Asker<Response>::Make make_;
+  std::atomic<bool> gone_{false};
   Operation<UnaryCall> requested_{&UnaryCall::OnRequested};
   Operation<UnaryCall> finished_{&UnaryCall::OnFinished};
+  Operation<UnaryCall> done_{&UnaryCall::OnDone};
 };
 
 // Binds a generated Request<Method> of `service` to what answers it, and listens. `method` must

@@ -4,17 +4,25 @@
 
 namespace luna::rpc {
 
-WorkerPool::WorkerPool(int num_threads, size_t capacity) : capacity_(capacity) {
+WorkerPool::WorkerPool(int num_threads, LaneLimits limits) : limits_(limits) {
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
 WorkerPool::~WorkerPool() { Stop(); }
 
-bool WorkerPool::Run(std::function<void()> task) {
+bool WorkerPool::Run(const std::string& lane, size_t bytes, std::function<void()> task) {
   {
     std::lock_guard lock(mutex_);
-    if (stopped_ || tasks_.size() >= capacity_) return false;
-    tasks_.push_back(std::move(task));
+    if (stopped_) return false;
+    const auto [it, is_new] = lanes_.try_emplace(lane);
+    Lane& joined = it->second;
+    if (is_new) {
+      turns_.push_back(lane);
+    } else if (joined.tasks.size() >= limits_.tasks || joined.bytes + bytes > limits_.bytes) {
+      return false;
+    }
+    joined.bytes += bytes;
+    joined.tasks.push_back({bytes, std::move(task)});
   }
   changed_.notify_one();
   return true;
@@ -31,15 +39,29 @@ void WorkerPool::Stop() {
   }
 }
 
+std::function<void()> WorkerPool::TakeNext() {
+  const auto it = lanes_.find(turns_.front());
+  Lane& lane = it->second;
+  Task task = std::move(lane.tasks.front());
+  lane.tasks.pop_front();
+  lane.bytes -= task.bytes;
+  if (lane.tasks.empty()) {
+    lanes_.erase(it);
+  } else {
+    turns_.push_back(std::move(turns_.front()));
+  }
+  turns_.pop_front();
+  return std::move(task.run);
+}
+
 void WorkerPool::Work() {
   while (true) {
     std::function<void()> task;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopped_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      changed_.wait(lock, [this] { return stopped_ || !turns_.empty(); });
+      if (turns_.empty()) return;
+      task = TakeNext();
     }
     task();
   }

@@ -154,6 +154,30 @@ TEST(ProcessTest, PromptsAndAnswersAreNotLogged) {
   EXPECT_EQ(process.ReadErrors().find("private words"), std::string::npos);
 }
 
+// Learned positions have as many rows as the model's own context.
+TEST(ProcessTest, AShorterContextOfAModelWithLearnedPositions) {
+  Process process(
+      {"--model", "models/luna-tiny", "--listen", "127.0.0.1:0", "--context", "64"});
+  Client client(process.WaitUntilReady());
+  v1::GenerateRequest request;
+  request.set_text("옛날 옛적에");
+  request.mutable_stopping()->set_ignore_eos(true);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(Unary(client, request, response).ok());
+  EXPECT_EQ(response.finished().usage().prompt_tokens() +
+                response.finished().usage().completion_tokens(),
+            64u);
+}
+
+// Another's SIGUSR1 ended the thread that waits for signals, and nothing stopped the server.
+TEST(ProcessTest, AStraySignalLeavesItStoppable) {
+  Process process({"--model", kTinyModel, "--listen", "127.0.0.1:0"});
+  process.WaitUntilReady();
+  process.Signal(SIGUSR1);
+  process.Signal(SIGHUP);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
 TEST(ProcessTest, WrongUsageIsExitTwoAndFailureIsExitOne) {
   struct Case {
     std::vector<std::string> flags;
@@ -171,6 +195,12 @@ TEST(ProcessTest, WrongUsageIsExitTwoAndFailureIsExitOne) {
       {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--kv-cache-bytes", "100"},
        2,
        {"--kv-cache-bytes", "100"}},
+      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--session-quota-bytes", "100"},
+       2,
+       {"--session-quota-bytes", "100"}},
+      {{"--model", kTinyModel, "--session-idle-timeout", "-1s"},
+       2,
+       {"--session-idle-timeout", "-1s"}},
       {{"--model", "no/such/model", "--listen", "127.0.0.1:0"}, 1, {"no/such/model"}},
       {{"--model", kTinyModel, "--listen", busy.AddressAt("127.0.0.1")},
        1,

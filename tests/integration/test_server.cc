@@ -65,7 +65,7 @@ TestServer::~TestServer() {
 }
 
 std::string TestServer::AddressAt(const std::string& host) const {
-  return server::ListenAddress{.host = host, .port = rpc_->port(), .unix_path = ""}.ToString();
+  return server::ListenAddress{.host = host, .port = rpc_->port()}.ToString();
 }
 
 void TestServer::Drain() {

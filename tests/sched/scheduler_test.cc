@@ -49,6 +49,26 @@ TEST(SchedulerTest, RunningSequencesAreAtMostHalfOfTheBudget) {
   EXPECT_EQ(bench.scheduler.waiting().size(), 2u);
 }
 
+TEST(SchedulerTest, PlacesAreSharedOutAmongCallers) {
+  SchedBench bench(1000, {.max_batch_tokens = 64, .max_running = 4});
+  std::vector<Sequence*> greedy;
+  for (int i = 0; i < 6; ++i) greedy.push_back(bench.Add(2, 500, 0, /*caller=*/1));
+  bench.Step();
+  EXPECT_EQ(bench.scheduler.running().size(), 4u);
+  // Another's first two take the places of the newest; a third would have more than the greedy one.
+  std::vector<Sequence*> other;
+  for (int i = 0; i < 3; ++i) other.push_back(bench.Add(2, 500, 0, /*caller=*/2));
+  bench.Step();
+  EXPECT_TRUE(other[0]->schedule.running && other[1]->schedule.running);
+  EXPECT_FALSE(other[2]->schedule.running);
+  EXPECT_TRUE(greedy[0]->schedule.running && greedy[1]->schedule.running);
+  EXPECT_EQ(greedy[3]->schedule.preemptions, 1u);
+  // And so it stays.
+  for (int i = 0; i < 10; ++i) bench.Step();
+  EXPECT_EQ(bench.scheduler.preemptions(), 2u);
+  EXPECT_EQ(other[0]->output_tokens(), 11);
+}
+
 TEST(SchedulerTest, ABudgetOfOneTokenStillServesEverybodyInTurn) {
   SchedBench bench(1000, {.max_batch_tokens = 1});
   Sequence* first = bench.Add(3, 2);

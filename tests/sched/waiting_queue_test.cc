@@ -94,6 +94,21 @@ TEST_F(WaitingQueueTest, ASecondRequestIsServedThoughOthersAskAgainAndAgain) {
   EXPECT_THAT(served, testing::Contains(1u));
 }
 
+TEST_F(WaitingQueueTest, OneThatFillsTheLineShutsNobodyOut) {
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(queue_.HasRoom(1, 8));
+    Push(1);
+  }
+  EXPECT_FALSE(queue_.HasRoom(1, 8));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(queue_.HasRoom(2, 8));
+    Push(2);
+  }
+  EXPECT_FALSE(queue_.HasRoom(2, 8));  // half of the limit is its share
+  EXPECT_TRUE(queue_.HasRoom(3, 8));
+  EXPECT_FALSE(queue_.HasRoom(3, 2));  // less than one each
+}
+
 TEST_F(WaitingQueueTest, OnceNobodyWaitsTheCountBeginsAnew) {
   for (int i = 0; i < 5; ++i) Push(1);
   for (int i = 0; i < 5; ++i) queue_.PopFront();

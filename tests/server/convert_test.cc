@@ -231,7 +231,7 @@ TEST_F(ConvertTest, AnInputLongerThanTheContextIsOutOfRangeWithBothNumbers) {
   const absl::Status early =
       After([](auto& request) { request.set_text(std::string(1 << 20, 'a')); });
   EXPECT_TRUE(absl::IsOutOfRange(early)) << early;
-  EXPECT_THAT(std::string(early.message()), AllOf(HasSubstr("32768"), HasSubstr("96")));
+  EXPECT_THAT(std::string(early.message()), AllOf(HasSubstr("1048576"), HasSubstr("96")));
 }
 
 TEST_F(ConvertTest, MessagesNeedAChatTemplate) {

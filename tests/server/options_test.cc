@@ -132,13 +132,11 @@ TEST(ListenAddressTest, LoopbackAndFormsAreRecognised) {
   EXPECT_TRUE(ParseListenAddress("localhost:1")->IsLoopback());
   EXPECT_TRUE(ParseListenAddress("127.9.9.9:1")->IsLoopback());
   EXPECT_TRUE(ParseListenAddress("[::1]:1")->IsLoopback());
-  EXPECT_TRUE(ParseListenAddress("unix:/tmp/luna")->IsLoopback());
   EXPECT_FALSE(ParseListenAddress("10.1.2.3:1")->IsLoopback());
   EXPECT_FALSE(ParseListenAddress("example.org:1")->IsLoopback());
   EXPECT_FALSE(ParseListenAddress("0.0.0.0:1")->IsLoopback());
   EXPECT_EQ(ParseListenAddress("[::1]:50051")->ToString(), "[::1]:50051");
-  EXPECT_EQ(ParseListenAddress("unix:/tmp/luna")->ToString(), "unix:/tmp/luna");
-  EXPECT_FALSE(ParseListenAddress("unix:").ok());
+  EXPECT_FALSE(ParseListenAddress("unix:/tmp/luna").ok());
   EXPECT_FALSE(ParseListenAddress(":50051").ok());
   EXPECT_FALSE(ParseListenAddress("host:").ok());
 }
