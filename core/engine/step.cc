@@ -19,10 +19,8 @@ void Engine::Impl::EndCancelledAndLate() {
   // End() erases the entry it is given, so the next one is looked up before.
   for (auto it = live_.begin(); it != live_.end();) {
     Generation& generation = *(it++)->second;
-    const TokenStream::Cancel cancel = generation.stream->cancel_requested();
-    if (cancel != TokenStream::Cancel::kNo) {
-      End(generation, {.reason = FinishReason::kCancelled},
-          cancel == TokenStream::Cancel::kKeepPartial ? Turn::kCommit : Turn::kDiscard);
+    if (generation.stream->cancel_requested()) {
+      End(generation, {.reason = FinishReason::kCancelled}, Turn::kDiscard);
     } else if (generation.deadline <= now_) {
       End(generation, {.reason = FinishReason::kDeadline}, Turn::kDiscard);
     }

@@ -74,9 +74,4 @@ void TokenStream::TakeAll(Taken& out) {
   notified_ = false;
 }
 
-void TokenStream::RequestCancel(Cancel how) {
-  Cancel none = Cancel::kNo;
-  cancel_.compare_exchange_strong(none, how, std::memory_order_relaxed);
-}
-
 }  // namespace luna::engine

@@ -102,11 +102,10 @@ class TokenStream {
   void TakeAll(Taken& out);
 
   // The reader is gone, or wants no more: the engine ends the generation at the first tick that
-  // sees it, discarding the turn, or committing what is there. Any thread; the first request
-  // counts. The engine needs no wake-up for it: while a generation lives, the engine ticks.
-  enum class Cancel : int { kNo, kDiscard, kKeepPartial };
-  void RequestCancel(Cancel how);
-  Cancel cancel_requested() const { return cancel_.load(std::memory_order_relaxed); }
+  // sees it and discards the turn. Any thread. The engine needs no wake-up for it: while a
+  // generation lives, the engine ticks.
+  void RequestCancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancel_requested() const { return cancelled_.load(std::memory_order_relaxed); }
 
  private:
   // Makes one change under the lock, then wakes the reader if that is due.
@@ -116,7 +115,7 @@ class TokenStream {
   bool MarkReady();
 
   const std::function<void()> wake_;
-  std::atomic<Cancel> cancel_{Cancel::kNo};
+  std::atomic<bool> cancelled_{false};
   std::mutex mutex_;
   Taken ready_;            // guarded by mutex_
   bool notified_ = false;  // guarded by mutex_

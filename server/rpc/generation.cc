@@ -72,7 +72,7 @@ void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerCon
 void Generation::Prepare(const v1::GenerateRequest& request) {
   // The writer lets its own reference go as soon as it has taken the end.
   const std::shared_ptr<engine::TokenStream> stream = stream_;
-  if (stream->cancel_requested() != engine::TokenStream::Cancel::kNo) {
+  if (stream->cancel_requested()) {
     stream->Reject(absl::CancelledError("the caller left"));
     return;
   }
@@ -107,7 +107,7 @@ engine::TokenStream::Taken& Generation::Take() {
 }
 
 void Generation::Cancel() {
-  if (stream_ != nullptr) stream_->RequestCancel(engine::TokenStream::Cancel::kDiscard);
+  if (stream_ != nullptr) stream_->RequestCancel();
 }
 
 void Generation::LogStart(const engine::Accepted& accepted) const {

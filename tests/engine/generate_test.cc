@@ -108,7 +108,7 @@ TEST(GenerateTest, TheTailArrivesOnCancelToo) {
   request.stopping.stop = {"STOOOOOOOOOOOOOOOOOOO"};
   fakes::Reader* reader = bench.Submit(request);
   bench.Tick(4);
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  reader->stream->RequestCancel();
   bench.Tick();
   EXPECT_EQ(reader->answer.text, "STOO");
 }

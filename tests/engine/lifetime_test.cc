@@ -31,7 +31,7 @@ TEST(LifetimeTest, ACancelledStreamFreesItsBlocksWithinATick) {
   Reader* stays = bench.Submit(Endless("xyz"));
   bench.Tick(10);
   const int64_t both = bench.snapshot().pool.charged_blocks;
-  gone->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  gone->stream->RequestCancel();
   bench.Tick();
   EXPECT_EQ(gone->answer.finished->reason, FinishReason::kCancelled);
   EXPECT_LT(bench.snapshot().pool.charged_blocks, both);
@@ -82,7 +82,7 @@ TEST(LifetimeTest, AWaitingGenerationCanBeCancelledToo) {
   Reader* waiting = bench.Submit(Endless("xyz"));
   bench.Tick(2);
   EXPECT_EQ(bench.snapshot().load.waiting, 1u);
-  waiting->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  waiting->stream->RequestCancel();
   bench.Tick();
   EXPECT_EQ(waiting->answer.finished->reason, FinishReason::kCancelled);
   EXPECT_DOUBLE_EQ(waiting->answer.finished->usage.ttft_ms, 0);
@@ -95,7 +95,7 @@ TEST(LifetimeTest, EverythingIsZeroWhenIdle) {
   for (int i = 0; i < 20; ++i) {
     Reader* reader = bench.Submit(Endless("abc"));
     bench.Tick(i % 4);
-    if (i % 2 == 0) reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+    if (i % 2 == 0) reader->stream->RequestCancel();
   }
   bench.RunToEnd();
   const Snapshot& idle = bench.snapshot();
@@ -126,6 +126,24 @@ TEST(LifetimeTest, AFullQueueRefusesWithBothNumbersAndARetry) {
   EXPECT_EQ(readers[4]->answer.accepted->queue_position, 3u);
   bench.RunToEnd();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(readers[i]->answer.finished.has_value());
+}
+
+// One caller filled the line, and everybody else was refused until it was served.
+TEST(LifetimeTest, AFloodOfOneCallerShutsNobodyOut) {
+  EngineBench::Options options;
+  options.engine.max_running = 2;
+  options.engine.queue_limit = 4;
+  EngineBench bench(options);
+  std::vector<Reader*> flood;
+  for (int i = 0; i < 20; ++i) flood.push_back(bench.Submit(Endless("abc")));
+  bench.Tick();
+  EXPECT_TRUE(flood[19]->answer.rejected.has_value());
+  Request other = Ask("xyz", 4);
+  other.caller = "another";
+  Reader* student = bench.Submit(other);
+  bench.Tick(6);
+  ASSERT_TRUE(student->answer.finished.has_value());
+  EXPECT_EQ(student->answer.tokens.size(), 4u);
 }
 
 TEST(LifetimeTest, WithoutAQueueWhoFitsStillRuns) {

@@ -151,7 +151,7 @@ TEST(LimitsTest, AnEmptyTurnAfterADiscardedOneStillHasATokenToCompute) {
   bench.Run(Long(9, 6, session.key));
   fakes::Reader* reader = bench.Submit(Long(3, 50, session.key));
   bench.Tick(4);
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  reader->stream->RequestCancel();
   bench.RunToEnd();  // the whole history is computed now
   EXPECT_EQ(bench.MemoryOf(session.key).used_bytes, 15 * bench.layout().token_bytes());
   EXPECT_EQ(bench.Run(Long(0, 6, session.key)).tokens.size(), 6u);

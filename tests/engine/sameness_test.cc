@@ -191,8 +191,108 @@ TEST_P(SamenessTest, ColdWarmAndEvicted) {
 
 // Random lives of many sessions in a pool of many sizes: turns, cancels, deadlines, resets,
 // pressure. Whatever survives says what it says alone.
+// A student who talks in a session of its own, in a class whose pool is too small for all.
+struct Student {
+  struct Turn {
+    Request request;
+    Answer answer;
+    bool cut = false;  // it was aborted, and what was there was kept
+  };
+  bool drops_oldest = false;
+  SessionInfo session;
+  std::vector<Turn> said;  // and committed
+  Request request;
+  Reader* reader = nullptr;
+  bool cut = false;
+};
+
+SessionSpec SpecOf(const Student& student) {
+  SessionSpec spec;
+  spec.context_policy = student.drops_oldest ? ContextPolicy::kDropOldest : ContextPolicy::kRefuse;
+  return spec;
+}
+
+// Notes an answer that has ended.
+void Settle(EngineBench& bench, Student& student) {
+  const Answer& answer = student.reader->answer;
+  if (answer.finished.has_value()) {
+    const FinishReason reason = answer.finished->reason;
+    ASSERT_NE(reason, FinishReason::kError) << answer.finished->error;
+    const bool is_kept = reason == FinishReason::kStop || reason == FinishReason::kLength ||
+                         (reason == FinishReason::kCancelled && student.cut);
+    if (is_kept) student.said.push_back({student.request, answer, student.cut});
+  } else if (answer.rejected->code() == absl::StatusCode::kOutOfRange) {  // the context is full
+    ASSERT_TRUE(bench.ResetSession(student.session.key).ok());
+    student.said.clear();
+  } else {  // its quota is too small for the turn
+    ASSERT_EQ(answer.rejected->code(), absl::StatusCode::kFailedPrecondition) << *answer.rejected;
+  }
+  student.reader = nullptr;
+  student.cut = false;
+}
+
+void Ask(EngineBench& bench, Student& student, std::mt19937& random) {
+  const std::string prompt = absl::StrCat("q", random() % 1000, std::string(random() % 25, 'z'));
+  student.request =
+      fakes::Ask(prompt, random() % 8 == 0 ? 0 : 2 + random() % 12, student.session.key);
+  student.request.priority = static_cast<int>(random() % 3);
+  Request request = student.request;
+  if (random() % 8 == 0) request.deadline = bench.clock().Now() + absl::Milliseconds(4);
+  student.reader = bench.Submit(request);
+}
+
+// What a caller or an operator may do in the middle of an answer.
+void Disturb(EngineBench& bench, Student& student, std::mt19937& random) {
+  const auto& accepted = student.reader->answer.accepted;
+  switch (random() % 16) {
+    case 0:
+    case 1:
+      student.reader->stream->RequestCancel();
+      return;
+    case 2:
+      if (!accepted.has_value() || student.drops_oldest) return;
+      student.cut = true;
+      ASSERT_TRUE(bench.Abort(accepted->generation_id, /*keep_partial=*/true).ok());
+      return;
+    case 3: {
+      if (student.drops_oldest) return;
+      SessionUpdate update;
+      update.quota_bytes =
+          bench.block_bytes() * bench.layout().num_groups() * (6 + static_cast<int>(random() % 40));
+      bench.UpdateSession(student.session.key, update).IgnoreError();  // it may be above the limit
+      return;
+    }
+    case 4:
+      ASSERT_TRUE(bench.CloseSession(student.session.key).ok());
+      student.session = *bench.CreateSession(SpecOf(student));
+      student.said.clear();
+      student.reader = nullptr;
+      student.cut = false;
+      return;
+    default:
+      return;
+  }
+}
+
+// The same words as in a class of one, with memory for everything.
+void ExpectSameAlone(const Student& student, const EngineBench::Options& options) {
+  EngineBench alone(options);
+  const SessionInfo session = *alone.CreateSession(SpecOf(student));
+  for (Student::Turn turn : student.said) {
+    turn.request.session_key = session.key;
+    const bool shortened = turn.cut || turn.answer.finished->limit == Limit::kQuota;
+    if (shortened) turn.request.stopping.max_tokens = turn.answer.tokens.size();
+    const Answer whole = alone.Run(turn.request);
+    if (shortened) {
+      EXPECT_EQ(whole.tokens, turn.answer.tokens);
+    } else {
+      ExpectSameWords(whole, turn.answer, turn.answer.text);
+    }
+  }
+}
+
 TEST_P(SamenessTest, RandomLivesUnderPressure) {
-  for (uint32_t seed = 0; seed < 6; ++seed) {
+  for (uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     EngineBench::Options options = SmallClass(GetParam());
@@ -200,56 +300,24 @@ TEST_P(SamenessTest, RandomLivesUnderPressure) {
     options.num_blocks = layout.num_groups() * (35 + static_cast<int>(random() % 60));
     options.engine.max_batch_tokens = 8 + static_cast<int>(random() % 40);
     EngineBench bench(options);
-
-    struct Turn {
-      Request request;
-      Answer answer;
-    };
-    struct Student {
-      SessionInfo session;
-      std::vector<Turn> said;  // and committed
-      Request request;
-      Reader* reader = nullptr;
-    };
     std::vector<Student> students(8);
-    for (Student& student : students) student.session = *bench.CreateSession();
+    for (size_t i = 0; i < students.size(); ++i) {
+      students[i].drops_oldest = i % 4 == 3;
+      students[i].session = *bench.CreateSession(SpecOf(students[i]));
+    }
     for (int step = 0; step < 250; ++step) {
       Student& student = students[random() % students.size()];
-      if (student.reader != nullptr && student.reader->answer.ended()) {
-        const Answer& answer = student.reader->answer;
-        if (answer.finished.has_value() && answer.finished->reason != FinishReason::kCancelled &&
-            answer.finished->reason != FinishReason::kDeadline) {
-          ASSERT_NE(answer.finished->reason, FinishReason::kError) << answer.finished->error;
-          student.said.push_back({student.request, answer});
-        }
-        if (answer.rejected.has_value()) {  // the context is full
-          ASSERT_EQ(answer.rejected->code(), absl::StatusCode::kOutOfRange) << *answer.rejected;
-          ASSERT_TRUE(bench.ResetSession(student.session.key).ok());
-          student.said.clear();
-        }
-        student.reader = nullptr;
-      }
+      if (student.reader != nullptr && student.reader->answer.ended()) Settle(bench, student);
       if (student.reader == nullptr) {
-        const std::string prompt =
-            absl::StrCat("q", random() % 1000, std::string(random() % 25, 'z'));
-        student.request = Ask(prompt, 2 + random() % 12, student.session.key);
-        Request request = student.request;
-        if (random() % 8 == 0) request.deadline = bench.clock().Now() + absl::Milliseconds(4);
-        student.reader = bench.Submit(request);
-      } else if (random() % 6 == 0) {
-        student.reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+        Ask(bench, student, random);
+      } else {
+        Disturb(bench, student, random);
       }
       bench.Tick(static_cast<int>(random() % 4));
+      if (HasFatalFailure()) return;
     }
     bench.RunToEnd();
-    for (const Student& student : students) {
-      EngineBench alone(SmallClass(GetParam()));
-      const SessionInfo session = *alone.CreateSession();
-      for (Turn turn : student.said) {
-        turn.request.session_key = session.key;
-        ExpectSameWords(alone.Run(turn.request), turn.answer, turn.answer.text);
-      }
-    }
+    for (const Student& student : students) ExpectSameAlone(student, SmallClass(GetParam()));
   }
 }
 

@@ -63,6 +63,29 @@ TEST(SessionTest, TooManySessionsAreRefusedWithBothNumbersAndARetry) {
   EXPECT_TRUE(bench.CreateSession().ok());
 }
 
+TEST(SessionTest, TheLongestIdleMakesRoomOnceItsTimeIsOver) {
+  EngineBench::Options options;
+  options.engine.max_sessions = 2;
+  options.engine.session_idle_timeout = absl::Minutes(30);
+  EngineBench bench(options);
+  const SessionInfo first = *bench.CreateSession();
+  bench.Run(Ask("abc", 4, first.key));
+  const SessionInfo second = *bench.CreateSession();
+  bench.clock().Advance(absl::Minutes(29));
+  EXPECT_FALSE(bench.CreateSession().ok());
+  bench.Run(Ask("abc", 4, first.key));  // now the second is the forgotten one
+  bench.clock().Advance(absl::Minutes(2));
+  EXPECT_TRUE(bench.CreateSession().ok());
+  EXPECT_TRUE(bench.GetSession(first.key).ok());
+  EXPECT_EQ(bench.GetSession(second.key).status().code(), absl::StatusCode::kNotFound);
+  // One that speaks is not idle, whenever it began.
+  fakes::Reader* speaking = bench.Submit(Ask("abc", 4, first.key));
+  bench.clock().Advance(absl::Minutes(31));
+  EXPECT_TRUE(bench.CreateSession().ok());
+  bench.RunToEnd();
+  EXPECT_TRUE(speaking->answer.finished.has_value());
+}
+
 TEST(SessionTest, AnUnknownSessionIsNotFound) {
   EngineBench bench;
   EXPECT_EQ(bench.Run(Ask("a", 2, "nobody")).rejected->code(), absl::StatusCode::kNotFound);

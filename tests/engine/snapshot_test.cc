@@ -94,7 +94,7 @@ TEST(SnapshotTest, LoadCountsTokensAndTheirRate) {
   EXPECT_EQ(load.running, 1u);
   EXPECT_NEAR(bench.snapshot().sessions[0].tokens_per_s, 10, 0.1);
   bench.clock().Advance(absl::Seconds(60));
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  reader->stream->RequestCancel();
   bench.Tick();
   EXPECT_EQ(bench.snapshot().load.tokens_per_s, 0);
   EXPECT_EQ(bench.snapshot().load.finished, 1u);

@@ -98,7 +98,7 @@ TEST_F(ThreadTest, FourThreadsAskAtOnceAndEverybodyIsAnswered) {
         request.stopping.ignore_eos = true;
         Waiter waiter;
         engine_->Submit(request, waiter.stream);
-        if (i % 5 == 4) waiter.stream->RequestCancel(TokenStream::Cancel::kDiscard);
+        if (i % 5 == 4) waiter.stream->RequestCancel();
         std::vector<TokenId> tokens;
         const TokenStream::Taken end = waiter.Wait(tokens);
         if (end.rejected.has_value()) {  // a session's context is full after a while

@@ -150,7 +150,7 @@ TEST(TurnTest, ACancelledTurnLeavesNothingAndItsRetrySaysTheSame) {
 
   fakes::Reader* reader = bench.Submit(request);
   bench.Tick(6);
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  reader->stream->RequestCancel();
   bench.Tick();
   ASSERT_TRUE(reader->answer.finished.has_value());
   EXPECT_EQ(reader->answer.finished->reason, FinishReason::kCancelled);
@@ -177,19 +177,6 @@ TEST(TurnTest, AbortMayKeepWhatIsThere) {
   EXPECT_THAT(scribe.seen,
               ElementsAreArray(Tokens(
                   {{kSystem, 'S', kTurn}, Bytes("qabcd"), {kEnd, '\n', kTurn}, Bytes("r!")})));
-}
-
-TEST(TurnTest, AStreamMayKeepWhatIsThereToo) {
-  EngineBench bench;
-  const SessionInfo session = *bench.CreateSession();
-  Request request = Ask("q", -1, session.key);
-  request.stopping.ignore_eos = true;
-  fakes::Reader* reader = bench.Submit(request);
-  bench.Tick(3);
-  reader->stream->RequestCancel(TokenStream::Cancel::kKeepPartial);
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);  // too late
-  bench.Tick();
-  EXPECT_EQ(bench.GetSession(session.key)->tokens, 4u);
 }
 
 TEST(TurnTest, AWrongExpectedTurnIsAborted) {
@@ -368,7 +355,7 @@ TEST(TurnTest, ADroppingTurnThatIsCancelledDropsNothing) {
   const SessionInfo before = *bench.GetSession(session.key);
   fakes::Reader* reader = bench.Submit(turn(60));
   bench.Tick(5);
-  reader->stream->RequestCancel(TokenStream::Cancel::kDiscard);
+  reader->stream->RequestCancel();
   bench.RunToEnd();
   const SessionInfo after = *bench.GetSession(session.key);
   EXPECT_EQ(after.dropped_turns, 0u);

@@ -156,17 +156,16 @@ TEST(ProcessTest, PromptsAndAnswersAreNotLogged) {
 
 // Learned positions have as many rows as the model's own context.
 TEST(ProcessTest, AShorterContextOfAModelWithLearnedPositions) {
-  Process process(
-      {"--model", "models/luna-tiny", "--listen", "127.0.0.1:0", "--context", "64"});
+  Process process({"--model", "models/luna-tiny", "--listen", "127.0.0.1:0", "--context", "64"});
   Client client(process.WaitUntilReady());
   v1::GenerateRequest request;
   request.set_text("옛날 옛적에");
   request.mutable_stopping()->set_ignore_eos(true);
   v1::GenerateResponse response;
   ASSERT_TRUE(Unary(client, request, response).ok());
-  EXPECT_EQ(response.finished().usage().prompt_tokens() +
-                response.finished().usage().completion_tokens(),
-            64u);
+  EXPECT_EQ(
+      response.finished().usage().prompt_tokens() + response.finished().usage().completion_tokens(),
+      64u);
 }
 
 // Another's SIGUSR1 ended the thread that waits for signals, and nothing stopped the server.
