@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/backend/factory/factory.h"
 #include "core/base/status_macros.h"
 #include "server/memory_limit.h"
@@ -98,8 +99,20 @@ absl::Status Instance::LoadModel(const Options& options) {
 }
 
 absl::Status Instance::MakeBackend(const Options& options) {
+  const std::vector<std::string> paths = backend::CodePaths(options.backend);
+  if (!options.code_path.empty() &&
+      std::find(paths.begin(), paths.end(), options.code_path) == paths.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu: '", options.code_path,
+                     "' is not one of what this machine has: ", absl::StrJoin(paths, ", ")));
+  }
+  if (options.backend == "reference" && options.weights != backend::WeightsFormat::kF32) {
+    return absl::InvalidArgumentError("--weights: the reference backend keeps f32 alone");
+  }
   backend::BackendOptions backend_options;
   backend_options.num_threads = options.threads;
+  backend_options.weights = options.weights;
+  backend_options.code_path = options.code_path;
   backend_options.max_batch_tokens = options.max_batch_tokens;
   LUNA_ASSIGN_OR_RETURN(backend_, backend::MakeBackend(options.backend, model_, backend_options));
 

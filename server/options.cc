@@ -19,6 +19,7 @@ struct Raw {
   std::string listen = "127.0.0.1:50051";
   std::string kv_cache_bytes;
   std::string session_quota_bytes;
+  std::string weights = "f32";
   std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
@@ -49,7 +50,7 @@ CLI::Validator OneOf(const std::vector<std::string>& names) {
       list);
 }
 
-void AddModelFlags(CLI::App& app, Options& options) {
+void AddModelFlags(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--model", options.model,
                  "A Hugging Face directory, a .gguf file, or dummy:luna, dummy:smollm2-135m; "
                  "models/luna-tiny is a good first one. Required")
@@ -69,6 +70,14 @@ void AddModelFlags(CLI::App& app, Options& options) {
       ->check(InRange(0, 1024))
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--weights", raw.weights,
+                 "What weights are kept in: f32, bf16 (half the memory) or int8 (a quarter)")
+      ->check(OneOf({"f32", "bf16", "int8"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  app.add_option("--cpu", options.code_path,
+                 "Instructions that the cpu backend uses (default: the best this machine has)")
+      ->type_name("PATH");
   app.add_flag("--no-kv-cache", options.no_kv_cache,
                "Keep no keys and values: compute the whole text anew at each step");
 }
@@ -146,6 +155,10 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
   LUNA_RETURN_IF_ERROR(ReadBytes("--kv-cache-bytes", raw.kv_cache_bytes, options.kv_cache_bytes));
   LUNA_RETURN_IF_ERROR(
       ReadBytes("--session-quota-bytes", raw.session_quota_bytes, options.session_quota_bytes));
+  for (const auto format : {backend::WeightsFormat::kF32, backend::WeightsFormat::kBf16,
+                            backend::WeightsFormat::kInt8}) {
+    if (raw.weights == backend::WeightsFormatName(format)) options.weights = format;
+  }
   if (!raw.seed.empty()) {
     uint64_t seed = 0;
     if (!absl::SimpleAtoi(raw.seed, &seed)) {
@@ -216,7 +229,7 @@ absl::StatusOr<Parsed> ParseOptions(int argc, const char* const* argv) {
   app.set_version_flag("--version", absl::StrCat("luna-server ", kVersion));
   Options options;
   Raw raw;
-  AddModelFlags(app, options);
+  AddModelFlags(app, options, raw);
   AddServerFlags(app, options, raw);
   AddMemoryFlags(app, options, raw);
   AddLoadFlags(app, options, raw);

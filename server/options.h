@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/backend/backend.h"
 #include "server/listen_address.h"
 
 namespace luna::server {
@@ -22,6 +23,8 @@ struct Options {
   bool allow_remote = false;
   std::string backend = "cpu";
   int threads = 0;
+  backend::WeightsFormat weights = backend::WeightsFormat::kF32;
+  std::string code_path;  // of the cpu backend; empty: the fastest that this machine has
   int context = 0;  // tokens; a cap on the model's own
   bool no_kv_cache = false;
   int64_t kv_cache_bytes = 0;

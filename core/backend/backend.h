@@ -63,8 +63,15 @@ class Backend {
   virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
 };
 
+// What weights are kept in, whatever the file has them in; int8 in groups with a scale each.
+enum class WeightsFormat { kF32, kBf16, kInt8 };
+constexpr std::string_view WeightsFormatName(WeightsFormat format) {
+  return format == WeightsFormat::kF32 ? "f32" : format == WeightsFormat::kBf16 ? "bf16" : "int8";
+}
+
 // factory/factory.h makes a backend by name.
 struct BackendOptions {
+  WeightsFormat weights = WeightsFormat::kF32;
   int num_threads = 0;         // 0: the cores this process may use
   int max_batch_tokens = 512;  // the largest step it will be given
   std::string code_path;       // empty: the fastest this machine has; tests force one by its name

@@ -17,15 +17,40 @@ namespace luna::backend {
 struct BackendCase {
   std::string backend;
   std::string code_path;
-  std::string label() const { return code_path.empty() ? backend : backend + "_" + code_path; }
+  WeightsFormat weights = WeightsFormat::kF32;
+  std::string label() const {
+    std::string label = code_path.empty() ? backend : backend + "_" + code_path;
+    if (weights != WeightsFormat::kF32) label += "_" + std::string(WeightsFormatName(weights));
+    return label;
+  }
   friend std::ostream& operator<<(std::ostream& out, const BackendCase& c) {
     return out << c.label();
   }
 };
 
+// Those that compute with the file's weights, in f32.
+inline std::vector<BackendCase> ExactBackendCases() {
+  std::vector<BackendCase> cases = {{.backend = "reference", .code_path = ""}};
+  for (const std::string& path : CpuCodePaths()) {
+    cases.push_back({.backend = "cpu", .code_path = path});
+  }
+  return cases;
+}
+
+// Those that round the weights.
+inline std::vector<BackendCase> RoundingBackendCases() {
+  std::vector<BackendCase> cases;
+  for (const std::string& path : CpuCodePaths()) {
+    for (const auto weights : {WeightsFormat::kBf16, WeightsFormat::kInt8}) {
+      cases.push_back({.backend = "cpu", .code_path = path, .weights = weights});
+    }
+  }
+  return cases;
+}
+
 inline std::vector<BackendCase> AllBackendCases() {
-  std::vector<BackendCase> cases = {{"reference", ""}};
-  for (const std::string& path : CpuCodePaths()) cases.push_back({"cpu", path});
+  std::vector<BackendCase> cases = ExactBackendCases();
+  for (const BackendCase& c : RoundingBackendCases()) cases.push_back(c);
   return cases;
 }
 
@@ -33,7 +58,8 @@ inline std::unique_ptr<Backend> MustMakeBackend(const BackendCase& c,
                                                 std::shared_ptr<const model::Model> model,
                                                 int num_threads = 2, int max_batch_tokens = 256) {
   auto made = MakeBackend(c.backend, std::move(model),
-                          {.num_threads = num_threads,
+                          {.weights = c.weights,
+                           .num_threads = num_threads,
                            .max_batch_tokens = max_batch_tokens,
                            .code_path = c.code_path,
                            .share_small_steps = true});

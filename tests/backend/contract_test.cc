@@ -38,10 +38,11 @@ TEST_P(ContractTest, InfoNamesTheNumerics) {
   const auto backend = Make(model);
   EXPECT_EQ(backend->info().name, GetParam().backend);
   const std::string path = GetParam().code_path.empty() ? "reference" : GetParam().code_path;
-  EXPECT_EQ(backend->info().numerics, "weights f32, KV f32, path " + path);
+  EXPECT_EQ(backend->info().numerics,
+            "weights " + std::string(WeightsFormatName(GetParam().weights)) + ", KV f32, path " + path;
   EXPECT_EQ(backend->info().vocab_size, 97);
   EXPECT_EQ(backend->info().context_length, 96);
-  EXPECT_GT(backend->info().weights_bytes, 97 * 32 * 4);
+  EXPECT_GT(backend->info().weights_bytes, 97 * 32);
   EXPECT_EQ(backend->token_layer_bytes(), 2 * 24 * 4);
   EXPECT_EQ(backend->depth(), 1);
 }
@@ -209,7 +210,9 @@ TEST_P(ContractTest, WeightsOfTheWrongShapeAreRefused) {
   const auto make = [](const std::function<void(model::Model&)>& damage) {
     const auto model = MakeRandomModel("qwen2");
     damage(*model);
-    return MakeBackend(GetParam().backend, model, {.code_path = GetParam().code_path}).status();
+    return MakeBackend(GetParam().backend, model,
+                       {.weights = GetParam().weights, .code_path = GetParam().code_path})
+        .status();
   };
   EXPECT_TRUE(make([](model::Model&) {}).ok());
   absl::Status status = make([](model::Model& m) { m.weights.layers[1].k_bias.cols = 3; });

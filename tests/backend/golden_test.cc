@@ -143,7 +143,7 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyTextEqualTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::ValuesIn(AllBackendCases())),
+                                          testing::ValuesIn(ExactBackendCases())),
                          [](const testing::TestParamInfo<Parameters>& info) {
                            std::string name =
                                std::get<0>(info.param).name + "_" + std::get<1>(info.param).label();

@@ -1,7 +1,8 @@
 // Speed of a backend alone, without scheduler or server: prefill of one prompt, then greedy
 // decoding of batches at a given context. Wall time, and CPU time of all threads: on a machine that
 // is shared, only the second says something, and with one thread the most.
-//   luna-backend-bench MODEL [--backend NAME] [--path NAME] [--threads N] [--context N]
+//   luna-backend-bench MODEL [--backend NAME] [--path NAME] [--weights f32|bf16|int8]
+//     [--threads N] [--context N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -105,6 +106,11 @@ Arguments Parse(int argc, char** argv) {
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--backend") arguments.backend = value;
+    if (flag == "--weights") {
+      arguments.options.weights = value == "int8"   ? WeightsFormat::kInt8
+                                  : value == "bf16" ? WeightsFormat::kBf16
+                                                    : WeightsFormat::kF32;
+    }
     if (flag == "--path") arguments.options.code_path = value;
     if (flag == "--threads") arguments.options.num_threads = std::stoi(value);
     if (flag == "--context") arguments.context = std::stoi(value);

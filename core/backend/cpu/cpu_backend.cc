@@ -9,6 +9,7 @@
 #include "core/backend/cpu/decoder.h"
 #include "core/backend/cpu/kernels.h"
 #include "core/backend/kv_pool.h"
+#include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
 
 namespace luna::backend {
@@ -17,12 +18,13 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(std::shared_ptr<const model::Model> model, const cpu::Kernels& kernels,
-             int max_batch_tokens, std::unique_ptr<cpu::Decoder> decoder)
+             WeightsFormat weights, int max_batch_tokens, std::unique_ptr<cpu::Decoder> decoder)
       : model_(std::move(model)),
         max_batch_tokens_(max_batch_tokens),
         decoder_(std::move(decoder)) {
     info_ = {.name = "cpu",
-             .numerics = "weights f32, KV f32, path " + std::string(kernels.name),
+             .numerics = absl::StrCat("weights ", AbslView(WeightsFormatName(weights)),
+                                      ", KV f32, path ", AbslView(kernels.name)),
              .vocab_size = model_->config.vocab_size,
              .context_length = model_->config.context_length,
              .weights_bytes = decoder_->weights_bytes()};
@@ -86,8 +88,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const mo
   BackendOptions effective = options;
   if (effective.num_threads == 0) effective.num_threads = cpu::UsableCpus();
   LUNA_ASSIGN_OR_RETURN(auto decoder, cpu::Decoder::Make(model, *kernels, effective));
-  return std::make_unique<CpuBackend>(std::move(model), *kernels, options.max_batch_tokens,
-                                      std::move(decoder));
+  return std::make_unique<CpuBackend>(std::move(model), *kernels, options.weights,
+                                      options.max_batch_tokens, std::move(decoder));
 }
 
 std::vector<std::string> CpuCodePaths() {

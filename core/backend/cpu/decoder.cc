@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "core/backend/checks.h"
@@ -21,6 +22,7 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
     : model_(std::move(model)),
       config_(model_->config),
       kernels_(kernels),
+      product_(kernels.products.Of(options.weights)),
       share_small_steps_(options.share_small_steps),
       workers_(options.num_threads),
       sequence_of_row_(options.max_batch_tokens) {
@@ -32,17 +34,17 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        const Kernels& kernels,
                                                        const BackendOptions& options) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options));
-  LUNA_ASSIGN_OR_RETURN(decoder->weights_,
-                        PackedWeights::Pack(*decoder->model_, decoder->workers_));
-  LUNA_ASSIGN_OR_RETURN(decoder->scratch_, Scratch::Make(decoder->config_, options.max_batch_tokens,
-                                                         options.num_threads));
+  LUNA_ASSIGN_OR_RETURN(decoder->weights_, PackedWeights::Pack(*decoder->model_, decoder->product_,
+                                                               decoder->workers_));
+  LUNA_ASSIGN_OR_RETURN(decoder->scratch_,
+                        Scratch::Make(decoder->config_, decoder->product_, options.max_batch_tokens,
+                                      options.num_threads));
   return decoder;
 }
 
 void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
                    std::span<sample::SampledToken> sampled) {
-  const int64_t products =
-      batch.num_tokens() * weights_.bytes() / static_cast<int64_t>(sizeof(float));
+  const int64_t products = batch.num_tokens() * weights_.num_products();
   const bool share = share_small_steps_ || products >= kProductsWorthSharing;
   const int threads = share ? workers_.num_threads() : 1;
   work_ = {.batch = &batch,
@@ -77,37 +79,45 @@ void Decoder::RunLayer(int layer, int thread) {
   AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
   workers_.Sync();
   const Range panels = RangeOf(w.qkv.num_panels, thread);
-  kernels_.multiply(ProductOf(w.qkv, scratch_.normed.data, scratch_.normed.stride,
-                              scratch_.qkv.data, scratch_.qkv.stride, work_.rows, panels));
+  product_.multiply(ProductOf(w.qkv, scratch_.prepared_normed, scratch_.qkv, work_.rows, panels));
   workers_.Sync();
   RotateAndStore(layer, thread);
   workers_.Sync();
   Attend(layer, thread);
   workers_.Sync();
-  ProjectToHidden(w.attention_output, scratch_.attended.data, scratch_.attended.stride,
-                  w.attention_post_norm != nullptr, thread);
+  ProjectToHidden(w.attention_output, scratch_.prepared_attended, w.attention_post_norm != nullptr,
+                  thread);
   workers_.Sync();
   AddAndNorm(w.attention_post_norm, w.ffn_norm, w.ffn_norm_bias, thread);
   workers_.Sync();
   FeedForwardUp(w.up, thread);
   workers_.Sync();
-  ProjectToHidden(w.down, scratch_.activated.data, scratch_.activated.stride,
-                  w.ffn_post_norm != nullptr, thread);
+  ProjectToHidden(w.down, scratch_.prepared_activated, w.ffn_post_norm != nullptr, thread);
   workers_.Sync();
 }
 
-MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride,
-                                float* out, int64_t out_stride, int rows, Range panels) const {
-  return {.a = a,
-          .a_stride = a_stride,
+MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const PreparedRows& a, const Rows& out,
+                                int rows, Range panels) const {
+  return {.a = a.data,
+          .a_stride = a.stride,
           .rows = rows,
           .panels = matrix.panels,
           .inputs = matrix.inputs,
           .panel_begin = panels.begin,
           .panel_end = panels.end,
           .bias = matrix.bias,
-          .out = out,
-          .out_stride = out_stride};
+          .out = out.data,
+          .out_stride = out.stride};
+}
+
+void Decoder::Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs,
+                      int begin, int end) const {
+  if (product_.prepare == nullptr) return;
+  product_.prepare(rows.row(row), inputs, begin, end, prepared.row(row));
+}
+
+int Decoder::PreparedTogether(int size) const {
+  return product_.prepare == nullptr ? 1 : std::lcm(size, product_.group) / size;
 }
 
 void Decoder::Embed(int thread) {
@@ -144,7 +154,10 @@ void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float*
                         projected);
       for (int i = 0; i < config_.hidden_size; ++i) hidden[i] += projected[i];
     }
-    if (norm != nullptr) Norm(hidden, norm, norm_bias, scratch_.normed.row(row));
+    if (norm == nullptr) continue;
+    Norm(hidden, norm, norm_bias, scratch_.normed.row(row));
+    Prepare(scratch_.normed, scratch_.prepared_normed, row, config_.hidden_size, 0,
+            config_.hidden_size);
   }
 }
 
@@ -200,38 +213,47 @@ void Decoder::Attend(int layer, int thread) {
                   .head_dim = config_.head_dim,
                   .scale = config_.attention_scale,
                   .scores = scratch_.scores.row(thread)};
-  int64_t at = 0;  // a pair belongs to the thread in whose share of the cost it begins
+  const int together = PreparedTogether(config_.head_dim);
+  int64_t at = 0;  // heads belong to the thread in whose share of the cost they begin
   for (int row = 0; row < work_.rows; ++row) {
     const int64_t cost = cost_of(row);
     args.table = work_.batch->block_table(view.group, sequence_of_row_[row]).data();
     args.last = positions[row];
     args.first = FirstVisible(args.last, window);
-    for (int h = 0; h < config_.num_heads; ++h, at += cost) {
-      if (at < begin || at >= end) continue;
-      args.q = scratch_.qkv.row(row) + int64_t{h} * config_.head_dim;
-      args.keys = view.keys + h / heads_per_kv_head * view.head_stride;
-      args.out = scratch_.attended.row(row) + int64_t{h} * config_.head_dim;
-      kernels_.attend(args);
+    for (int first = 0; first < config_.num_heads; first += together) {
+      const int behind = std::min(first + together, config_.num_heads);
+      const bool is_ours = at >= begin && at < end;
+      at += cost * (behind - first);
+      if (!is_ours) continue;
+      for (int h = first; h < behind; ++h) {
+        args.q = scratch_.qkv.row(row) + int64_t{h} * config_.head_dim;
+        args.keys = view.keys + h / heads_per_kv_head * view.head_stride;
+        args.out = scratch_.attended.row(row) + int64_t{h} * config_.head_dim;
+        kernels_.attend(args);
+      }
+      Prepare(scratch_.attended, scratch_.prepared_attended, row, config_.q_size(),
+              first * config_.head_dim, behind * config_.head_dim);
     }
   }
 }
 
-void Decoder::ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_t a_stride,
-                              bool post_norm, int thread) {
-  const Rows& out = post_norm ? scratch_.projected : scratch_.hidden;
-  MultiplyArgs args = ProductOf(matrix, a, a_stride, out.data, out.stride, work_.rows,
-                                RangeOf(matrix.num_panels, thread));
+void Decoder::ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
+                              int thread) {
+  MultiplyArgs args = ProductOf(matrix, a, post_norm ? scratch_.projected : scratch_.hidden,
+                                work_.rows, RangeOf(matrix.num_panels, thread));
   args.add_to_out = !post_norm;
-  kernels_.multiply(args);
+  product_.multiply(args);
 }
 
 void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
-  // A gate and its up are two neighbouring panels of one thread, so the activation needs no
-  // barrier.
+  // A gate and its up are two neighbouring panels of one thread, and what is prepared together is
+  // one thread's too, so neither the activation nor that needs a barrier.
   const int group = config_.gated_ffn ? 2 : 1;
-  const Range outputs = RangeOf(matrix.num_panels / group, thread);  // panels of `activated`
-  kernels_.multiply(ProductOf(matrix, scratch_.normed.data, scratch_.normed.stride,
-                              scratch_.up.data, scratch_.up.stride, work_.rows,
+  const int num_panels = matrix.num_panels / group;  // of `activated`
+  const int together = PreparedTogether(kPanel);
+  const Range units = RangeOf((num_panels + together - 1) / together, thread);
+  const Range outputs = {units.begin * together, std::min(units.end * together, num_panels)};
+  product_.multiply(ProductOf(matrix, scratch_.prepared_normed, scratch_.up, work_.rows,
                               {outputs.begin * group, outputs.end * group}));
   const int count = outputs.end - outputs.begin;
   for (int row = 0; row < work_.rows; ++row) {
@@ -242,6 +264,8 @@ void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
     } else {
       kernels_.activate(config_.activation, up, count * kPanel, activated);
     }
+    Prepare(scratch_.activated, scratch_.prepared_activated, row, config_.intermediate_size,
+            outputs.begin * kPanel, std::min(outputs.end * kPanel, config_.intermediate_size));
   }
 }
 
@@ -255,11 +279,12 @@ void Decoder::HeadAndSample(int thread) {
     for (int i = rows.begin; i < rows.end; ++i) {
       Norm(scratch_.hidden.row(samples[begin + i].row), weights_.final_norm(),
            weights_.final_norm_bias(), scratch_.normed.row(i));
+      Prepare(scratch_.normed, scratch_.prepared_normed, i, config_.hidden_size, 0,
+              config_.hidden_size);
     }
     workers_.Sync();
     const PackedMatrix& head = weights_.head();
-    kernels_.multiply(ProductOf(head, scratch_.normed.data, scratch_.normed.stride,
-                                scratch_.logits.data, scratch_.logits.stride, count,
+    product_.multiply(ProductOf(head, scratch_.prepared_normed, scratch_.logits, count,
                                 RangeOf(head.num_panels, thread)));
     workers_.Sync();
     for (int i = rows.begin; i < rows.end; ++i) {

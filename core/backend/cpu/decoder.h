@@ -65,16 +65,22 @@ class Decoder {
   void Attend(int layer, int thread);
   // The product with `matrix`'s panels of this thread; added to the hidden states, or, where a post
   // norm comes first, left in `projected`.
-  void ProjectToHidden(const PackedMatrix& matrix, const float* a, int64_t a_stride, bool post_norm,
+  void ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
                        int thread);
   void FeedForwardUp(const PackedMatrix& matrix, int thread);
   void HeadAndSample(int thread);
-  MultiplyArgs ProductOf(const PackedMatrix& matrix, const float* a, int64_t a_stride, float* out,
-                         int64_t out_stride, int rows, Range panels) const;
+  MultiplyArgs ProductOf(const PackedMatrix& matrix, const PreparedRows& a, const Rows& out,
+                         int rows, Range panels) const;
+  // Makes inputs [begin, end) of one row what the product reads.
+  void Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs, int begin,
+               int end) const;
+  // The smallest number of things, each of `size` inputs, that are prepared together.
+  int PreparedTogether(int size) const;
 
   const std::shared_ptr<const model::Model> model_;
   const model::ModelConfig& config_;  // model_'s
   const Kernels& kernels_;
+  const Product& product_;  // kernels_'s
   const bool share_small_steps_;
   WorkerPool workers_;
   PackedWeights weights_;

@@ -10,6 +10,7 @@ const Kernels& PortableKernels();
 #if defined(__x86_64__)
 const Kernels& Avx2Kernels();
 const Kernels& Avx512Kernels();
+const Kernels& Avx512VnniKernels();
 #endif
 
 }  // namespace luna::backend::cpu

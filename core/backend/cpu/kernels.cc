@@ -13,8 +13,12 @@ std::vector<const Kernels*> FindKernels() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     found.push_back(&Avx2Kernels());
   }
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     found.push_back(&Avx512Kernels());
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16")) {
+      found.push_back(&Avx512VnniKernels());
+    }
   }
 #endif
   return found;

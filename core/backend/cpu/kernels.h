@@ -6,29 +6,11 @@
 #include <span>
 #include <string_view>
 
+#include "core/backend/backend.h"
+#include "core/backend/cpu/product.h"
 #include "core/model/config.h"
 
 namespace luna::backend::cpu {
-
-// Outputs of one panel of a packed matrix.
-inline constexpr int kPanel = 16;
-constexpr int64_t PadToPanel(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
-
-// out[r, o] = sum over i of a[r, i] * weight[o, i] + bias[o], for the outputs of some panels. Every
-// output has one accumulator that takes i in ascending order, whatever the number of rows or
-// panels.
-struct MultiplyArgs {
-  const float* a = nullptr;  // [rows, a_stride], the first `inputs` of each row
-  int64_t a_stride = 0;
-  int rows = 0;
-  const float* panels = nullptr;  // [panels][inputs][kPanel]; outputs past the last are zero
-  int inputs = 0;
-  int panel_begin = 0, panel_end = 0;
-  const float* bias = nullptr;  // [panels * kPanel], or null
-  float* out = nullptr;         // [rows, out_stride]
-  int64_t out_stride = 0;       // at least panels * kPanel
-  bool add_to_out = false;      // out += instead of out =
-};
 
 // One head of one token attends to positions [first, last], in order of position.
 struct AttendArgs {
@@ -46,9 +28,24 @@ struct AttendArgs {
 };
 inline constexpr int kScorePadding = 16;
 
+struct Products {
+  Product f32, bf16, int8;
+  const Product& Of(WeightsFormat format) const {
+    switch (format) {
+      case WeightsFormat::kF32:
+        return f32;
+      case WeightsFormat::kBf16:
+        return bf16;
+      case WeightsFormat::kInt8:
+        break;
+    }
+    return int8;
+  }
+};
+
 struct Kernels {
   std::string_view name;
-  void (*multiply)(const MultiplyArgs& args);
+  Products products;
   void (*attend)(const AttendArgs& args);
   // Of one row; `bias` may be null; `out` may be `x`. All [size].
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/backend/cpu/bf16_format.h"
+#include "core/backend/cpu/int8_format.h"
 #include "core/backend/cpu/kernel_paths.h"
 
 #pragma GCC push_options
@@ -19,6 +21,8 @@ using Vec = float __attribute__((vector_size(kWidth * sizeof(float))));
 using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
 constexpr int kTileRows = 6;
 constexpr int kTilePanels = 1;
+constexpr int kInt8Rows = 2;
+constexpr int kInt8Panels = 1;
 
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 inline float Sum(Vec v) {
@@ -27,12 +31,34 @@ inline float Sum(Vec v) {
   return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
+inline float Largest(Vec v) {
+  __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+// Bytes of weights get their sign back; |a| * (weight with a's sign) stays within int16 in pairs.
+constexpr bool kInt8Start = false;
+inline IntVec Int8Weights(const std::byte* p) {
+  IntVec weights;
+  memcpy(&weights, p, sizeof(weights));
+  return weights ^ static_cast<int>(0x80808080u);
+}
+inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
+  const __m256i x = reinterpret_cast<__m256i>(a), w = reinterpret_cast<__m256i>(weights);
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x));
+  const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  return sums + reinterpret_cast<IntVec>(fours);
+}
+
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/product_bodies.inc"
 
 }  // namespace
 
 const Kernels& Avx2Kernels() {
-  static constexpr Kernels kKernels = MakeKernels("avx2");
+  static constexpr Kernels kKernels =
+      MakeKernels("avx2", {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/backend/cpu/bf16_format.h"
+#include "core/backend/cpu/int8_format.h"
 #include "core/backend/cpu/kernel_paths.h"
 
 namespace luna::backend::cpu {
@@ -12,16 +14,42 @@ using Vec = float __attribute__((vector_size(kWidth * sizeof(float))));
 using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
 constexpr int kTileRows = 2;
 constexpr int kTilePanels = 1;
+constexpr int kInt8Rows = 2;
+constexpr int kInt8Panels = 1;
 
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
 inline float Sum(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
+inline float Largest(Vec v) {
+  const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+  return a > b ? a : b;
+}
+
+constexpr bool kInt8Start = true;
+inline IntVec Int8Weights(const std::byte* p) {
+  IntVec weights;
+  memcpy(&weights, p, sizeof(weights));
+  return weights;
+}
+inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
+  uint8_t w[sizeof(weights)];
+  int8_t x[sizeof(a)];
+  memcpy(w, &weights, sizeof(w));
+  memcpy(x, &a, sizeof(x));
+  for (int lane = 0; lane < kWidth; ++lane) {
+    for (int j = 4 * lane; j < 4 * lane + 4; ++j) sums[lane] += w[j] * x[j];
+  }
+  return sums;
+}
+
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/product_bodies.inc"
 
 }  // namespace
 
 const Kernels& PortableKernels() {
-  static constexpr Kernels kKernels = MakeKernels("portable");
+  static constexpr Kernels kKernels =
+      MakeKernels("portable", {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

@@ -10,12 +10,12 @@ namespace luna::backend::cpu {
 
 using model::Tensor;
 
-// Walks the model twice in one order: first only to count floats, then to place them. Vectors are
+// Walks the model twice in one order: first only to count bytes, then to place them. Vectors are
 // copied on the way; the panels of matrices are noted and filled by all threads at the end.
 class Packer {
  public:
   // `memory` null: count only.
-  explicit Packer(float* memory) : memory_(memory) {}
+  Packer(const Product& product, std::byte* memory) : product_(product), memory_(memory) {}
 
   void PackModel(const model::Model& model, PackedWeights& out) {
     out.layers_.clear();
@@ -26,9 +26,10 @@ class Packer {
     out.final_norm_ = Vector(w.final_norm);
     out.final_norm_bias_ = Vector(w.final_norm_bias);
     out.head_ = Stacked({&w.head}, {});
+    out.num_products_ = num_products_;
   }
 
-  int64_t size() const { return size_; }  // floats
+  int64_t bytes() const { return bytes_; }
 
   void FillPanels(WorkerPool& pool) const {
     auto body = [&](int thread) {
@@ -45,20 +46,24 @@ class Packer {
     int64_t row = 0;
   };
   struct Panel {
-    float* out = nullptr;  // [inputs][kPanel]
-    int64_t inputs = 0;
+    std::byte* out = nullptr;
+    int inputs = 0;
     std::array<RowRef, kPanel> rows;
   };
 
-  float* Take(int64_t count) {
-    float* out = memory_ == nullptr ? nullptr : memory_ + size_;
-    size_ += PadToPanel(count);
+  // Aligned to 64 bytes.
+  std::byte* Take(int64_t bytes) {
+    std::byte* out = memory_ == nullptr ? nullptr : memory_ + bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
     return out;
+  }
+  float* TakeFloats(int64_t count) {
+    return reinterpret_cast<float*>(Take(count * static_cast<int64_t>(sizeof(float))));
   }
 
   const float* Vector(const Tensor& tensor) {
     if (!tensor) return nullptr;
-    float* out = Take(tensor.cols);
+    float* out = TakeFloats(tensor.cols);
     if (out != nullptr) model::DequantizeRow(tensor.dtype, tensor.data, tensor.cols, out);
     return out;
   }
@@ -69,7 +74,7 @@ class Packer {
     const bool any =
         std::any_of(biases.begin(), biases.end(), [](const Tensor* b) { return bool(*b); });
     if (!any) return nullptr;
-    float* out = Take(outputs);
+    float* out = TakeFloats(PadToPanel(outputs));
     if (out == nullptr) return nullptr;
     float* at = out;
     for (size_t i = 0; i < biases.size(); ++i) {
@@ -110,11 +115,13 @@ class Packer {
     PackedMatrix packed;
     packed.inputs = static_cast<int>(inputs);
     packed.num_panels = static_cast<int>(PadToPanel(static_cast<int64_t>(rows.size())) / kPanel);
-    float* out = Take(packed.num_panels * inputs * kPanel);
+    num_products_ += packed.num_panels * inputs * kPanel;
+    const int64_t panel_bytes = product_.panel_bytes(packed.inputs);
+    std::byte* out = Take(packed.num_panels * panel_bytes);
     packed.panels = out;
     if (out == nullptr) return packed;
     for (int p = 0; p < packed.num_panels; ++p) {
-      Panel panel{.out = out + p * inputs * kPanel, .inputs = inputs, .rows = {}};
+      Panel panel{.out = out + p * panel_bytes, .inputs = packed.inputs, .rows = {}};
       const size_t begin = static_cast<size_t>(p) * kPanel;
       const size_t count = std::min<size_t>(kPanel, rows.size() - begin);
       std::copy_n(rows.begin() + begin, count, panel.rows.begin());
@@ -140,29 +147,32 @@ class Packer {
     return layer;
   }
 
-  static void FillPanel(const Panel& panel, std::vector<float>& row) {
-    row.resize(panel.inputs);
+  // `rows` is scratch.
+  void FillPanel(const Panel& panel, std::vector<float>& rows) const {
+    rows.assign(int64_t{kPanel} * panel.inputs, 0.0f);
     for (int o = 0; o < kPanel; ++o) {
       const RowRef& ref = panel.rows[o];
-      if (ref.tensor == nullptr) continue;  // fresh memory is zero
-      model::DequantizeRow(ref.tensor->dtype, ref.tensor->row(ref.row), panel.inputs, row.data());
-      for (int64_t i = 0; i < panel.inputs; ++i) panel.out[i * kPanel + o] = row[i];
+      if (ref.tensor == nullptr) continue;
+      model::DequantizeRow(ref.tensor->dtype, ref.tensor->row(ref.row), panel.inputs,
+                           rows.data() + int64_t{o} * panel.inputs);
     }
+    product_.pack(rows.data(), panel.inputs, panel.out);
   }
 
-  float* const memory_;
-  int64_t size_ = 0;
+  const Product& product_;
+  std::byte* const memory_;
+  int64_t bytes_ = 0;
+  int64_t num_products_ = 0;
   std::vector<Panel> panels_;
 };
 
-absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model, WorkerPool& pool) {
+absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model, const Product& product,
+                                                  WorkerPool& pool) {
   PackedWeights packed;
-  Packer counter(nullptr);
+  Packer counter(product, nullptr);
   counter.PackModel(model, packed);
-  LUNA_ASSIGN_OR_RETURN(
-      packed.memory_, MappedMemory::Allocate("packed weights",
-                                             counter.size() * static_cast<int64_t>(sizeof(float))));
-  Packer packer(packed.memory_.floats());
+  LUNA_ASSIGN_OR_RETURN(packed.memory_, MappedMemory::Allocate("packed weights", counter.bytes()));
+  Packer packer(product, packed.memory_.data());
   packer.PackModel(model, packed);
   packer.FillPanels(pool);
   return packed;

@@ -1,12 +1,13 @@
-// Weights in the form that the kernels read: widened to f32 once, in panels of kPanel outputs.
+// Weights in the form that the kernels read: in one format, in panels of kPanel outputs.
 #ifndef LUNA_CORE_BACKEND_CPU_PACKED_WEIGHTS_H_
 #define LUNA_CORE_BACKEND_CPU_PACKED_WEIGHTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/backend/cpu/kernels.h"
+#include "core/backend/cpu/product.h"
 #include "core/backend/cpu/worker_pool.h"
 #include "core/backend/mapped_memory.h"
 #include "core/model/model.h"
@@ -15,8 +16,8 @@ namespace luna::backend::cpu {
 
 // Views into PackedWeights.
 struct PackedMatrix {
-  const float* panels = nullptr;  // [num_panels][inputs][kPanel]
-  const float* bias = nullptr;    // [num_panels * kPanel] or null
+  const std::byte* panels = nullptr;  // [num_panels], as Product::pack lays them out
+  const float* bias = nullptr;        // [num_panels * kPanel] or null
   int inputs = 0;
   int num_panels = 0;
 };
@@ -39,13 +40,16 @@ struct PackedLayer {
 class PackedWeights {
  public:
   // RESOURCE_EXHAUSTED if the memory does not suffice. Uses all of `pool`.
-  static absl::StatusOr<PackedWeights> Pack(const model::Model& model, WorkerPool& pool);
+  static absl::StatusOr<PackedWeights> Pack(const model::Model& model, const Product& product,
+                                            WorkerPool& pool);
 
   const std::vector<PackedLayer>& layers() const { return layers_; }
   const float* final_norm() const { return final_norm_; }            // [hidden]
   const float* final_norm_bias() const { return final_norm_bias_; }  // [hidden] or null
   const PackedMatrix& head() const { return head_; }
   int64_t bytes() const { return memory_.bytes(); }
+  // Products that one row takes.
+  int64_t num_products() const { return num_products_; }
 
  private:
   friend class Packer;
@@ -54,6 +58,7 @@ class PackedWeights {
   const float* final_norm_ = nullptr;
   const float* final_norm_bias_ = nullptr;
   PackedMatrix head_;
+  int64_t num_products_ = 0;
 };
 
 }  // namespace luna::backend::cpu

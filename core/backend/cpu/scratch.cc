@@ -7,8 +7,8 @@
 
 namespace luna::backend::cpu {
 
-absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, int max_batch_tokens,
-                                      int num_threads) {
+absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Product& product,
+                                      int max_batch_tokens, int num_threads) {
   Scratch scratch;
   const int64_t intermediate = PadToPanel(config.intermediate_size);
   struct Part {
@@ -26,18 +26,42 @@ absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, int max_
       {&scratch.logits, std::min(kLogitRows, max_batch_tokens), config.vocab_size},
       {&scratch.scores, num_threads, int64_t{config.context_length} + kScorePadding},
   };
-  int64_t floats = 0;
+  struct Prepared {
+    PreparedRows* prepared;
+    const Rows* rows;
+    int inputs;
+  };
+  const Prepared prepared[] = {
+      {&scratch.prepared_normed, &scratch.normed, config.hidden_size},
+      {&scratch.prepared_attended, &scratch.attended, config.q_size()},
+      {&scratch.prepared_activated, &scratch.activated, config.intermediate_size},
+  };
+  constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
+  int64_t bytes = 0;
   for (const Part& part : parts) {
     part.rows->stride = PadToPanel(part.columns);
-    floats += part.count * part.rows->stride;
+    bytes += part.count * part.rows->stride * kFloatBytes;
   }
-  LUNA_ASSIGN_OR_RETURN(scratch.memory,
-                        MappedMemory::Allocate("scratch memory of a step",
-                                               floats * static_cast<int64_t>(sizeof(float))));
-  float* at = scratch.memory.floats();
+  if (product.prepare != nullptr) {
+    for (const Prepared& part : prepared) {
+      part.prepared->stride = product.row_bytes(part.inputs);
+      bytes += max_batch_tokens * part.prepared->stride;
+    }
+  }
+  LUNA_ASSIGN_OR_RETURN(scratch.memory, MappedMemory::Allocate("scratch memory of a step", bytes));
+  std::byte* at = scratch.memory.data();
   for (const Part& part : parts) {
-    part.rows->data = at;
-    at += part.count * part.rows->stride;
+    part.rows->data = reinterpret_cast<float*>(at);
+    at += part.count * part.rows->stride * kFloatBytes;
+  }
+  for (const Prepared& part : prepared) {
+    if (product.prepare != nullptr) {
+      part.prepared->data = at;
+      at += max_batch_tokens * part.prepared->stride;
+    } else {
+      *part.prepared = {.data = reinterpret_cast<std::byte*>(part.rows->data),
+                        .stride = part.rows->stride * kFloatBytes};
+    }
   }
   return scratch;
 }

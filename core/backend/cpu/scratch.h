@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "core/backend/cpu/product.h"
 #include "core/backend/mapped_memory.h"
 #include "core/model/config.h"
 
@@ -20,10 +21,17 @@ struct Rows {
 // Rows whose logits are made at a time; more are done in turns.
 inline constexpr int kLogitRows = 64;
 
+// Rows as a product reads them: prepared for it, or where it takes f32, the rows themselves.
+struct PreparedRows {
+  std::byte* data = nullptr;
+  int64_t stride = 0;  // bytes
+  std::byte* row(int64_t r) const { return data + r * stride; }
+};
+
 struct Scratch {
   // RESOURCE_EXHAUSTED. Pages that no step has needed are not committed.
-  static absl::StatusOr<Scratch> Make(const model::ModelConfig& config, int max_batch_tokens,
-                                      int num_threads);
+  static absl::StatusOr<Scratch> Make(const model::ModelConfig& config, const Product& product,
+                                      int max_batch_tokens, int num_threads);
 
   Rows hidden;     // [max_batch_tokens, hidden] the residual stream
   Rows normed;     // [max_batch_tokens, hidden]
@@ -34,6 +42,8 @@ struct Scratch {
   Rows activated;  // [max_batch_tokens, intermediate]
   Rows logits;     // [kLogitRows, vocab]
   Rows scores;     // [num_threads, context]
+  // What is multiplied, of the rows of the same name.
+  PreparedRows prepared_normed, prepared_attended, prepared_activated;
   MappedMemory memory;
 };
 

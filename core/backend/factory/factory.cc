@@ -27,4 +27,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
       absl::StrCat("backend '", AbslView(name), "' is not one of: reference, cpu"));
 }
 
+std::vector<std::string> CodePaths(std::string_view name) {
+  return name == "cpu" ? CpuCodePaths() : std::vector<std::string>{"reference"};
+}
+
 }  // namespace luna::backend

@@ -3,7 +3,9 @@
 #define LUNA_CORE_BACKEND_FACTORY_FACTORY_H_
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/backend/backend.h"
@@ -15,6 +17,9 @@ namespace luna::backend {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
                                                      std::shared_ptr<const model::Model> model,
                                                      const BackendOptions& options);
+
+// Names for BackendOptions::code_path that the backend can run on this machine, slowest first.
+std::vector<std::string> CodePaths(std::string_view name);
 
 }  // namespace luna::backend
 

@@ -7,6 +7,7 @@
 #include "core/backend/checks.h"
 #include "core/backend/kv_pool.h"
 #include "core/backend/reference/decoder.h"
+#include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
 #include "core/sample/sampler.h"
 
@@ -72,6 +73,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(
   if (!options.code_path.empty() && options.code_path != "reference") {
     return absl::InvalidArgumentError(
         absl::StrCat("code path '", options.code_path, "' is not one of the reference backend's"));
+  }
+  if (options.weights != WeightsFormat::kF32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights format ", AbslView(WeightsFormatName(options.weights)),
+                     " is not one of the reference backend's, which keeps f32"));
   }
   LUNA_RETURN_IF_ERROR(CheckWeights(*model));
   return std::make_unique<ReferenceBackend>(std::move(model), options);
