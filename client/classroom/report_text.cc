@@ -108,7 +108,9 @@ std::string ModelInWords(const ClassRecord& record) {
                       ", seed ", record.options.seed);
 }
 
-// The median first-token time and the rate of all a student's answers; "-" where there is none.
+// The median first-token time, and the tokens a second from asking to the last token, of all a
+// student's answers; "-" where there is none. From asking and not from the first token: several
+// tokens may come at once, and then the time between the first and the last says nothing.
 struct StudentFigures {
   size_t answers = 0;
   std::string ttft = "-";
@@ -118,15 +120,19 @@ struct StudentFigures {
 
 StudentFigures FiguresOf(const StudentRecord& student) {
   StudentFigures figures;
-  std::vector<double> ttft_ms, tpot_ms;
+  std::vector<double> ttft_ms;
+  absl::Duration asked;
   for (const TurnRecord& turn : student.turns) {
     if (IsAnswer(turn)) ++figures.answers;
-    if (const auto ttft = turn.timing.TtftMs()) ttft_ms.push_back(*ttft);
-    if (const auto tpot = turn.timing.TpotMs()) tpot_ms.push_back(*tpot);
+    if (!turn.timing.last().has_value()) continue;
+    ttft_ms.push_back(*turn.timing.TtftMs());
+    asked += *turn.timing.last() - turn.timing.start();
   }
   if (!ttft_ms.empty()) figures.ttft = term::Millis(load::Median(std::move(ttft_ms)));
-  const double tpot = load::Median(std::move(tpot_ms));
-  if (tpot > 0) figures.tokens_per_s = absl::StrFormat("%.1f", 1000 / tpot);
+  if (asked > absl::ZeroDuration()) {
+    const double rate = static_cast<double>(student.tokens) / absl::ToDoubleSeconds(asked);
+    figures.tokens_per_s = absl::StrFormat("%.1f", rate);
+  }
   std::vector<std::string> notes;
   // Who meant to leave may have had the whole answer before.
   const bool stayed =

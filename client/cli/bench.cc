@@ -81,7 +81,7 @@ void AddBench(Registry& registry) {
       "bench", "Measures: greedy, end tokens ignored, all clients of a round start together");
   command->footer(
       "Gaps between tokens are taken once every client of a round has its first token; a message "
-      "of k tokens that comes g after the one before counts as k gaps of g/k.");
+      "of k tokens that comes g after the one before counts as k gaps of g/k.\n");
   AddServerOption(command, &bench.server);
   command->add_option("--clients", bench.clients, "At the same time")
       ->transform(Whole(1, 4096))

@@ -133,7 +133,7 @@ TEST(ReportTest, TellsWhySessionsStartedAnew) {
 TEST(ReportTest, MarkdownKeepsItsTables) {
   const ClassRecord record = Class();
   const std::string text = RenderMarkdown(record, Summarize(record));
-  EXPECT_THAT(text, HasSubstr("| 민준 | 2 | 22 |"));
+  EXPECT_THAT(text, HasSubstr("| 민준 | 2 | 22 | 100.0 | 10.0 ms |"));
   EXPECT_THAT(text, HasSubstr("no session \\| x"));
 }
 
