@@ -67,12 +67,15 @@ void Screen::Draw(const std::vector<std::string>& lines) {
   if (!taken_) Take();
   const size_t rows = static_cast<size_t>(TerminalSize().rows);
   std::string frame = "\x1b[H";
-  for (size_t i = 0; i < lines.size() && i < rows; ++i) {
-    if (i > 0) frame += "\r\n";
-    frame += lines[i];
+  // A row is cleared before it is written: where it fills all columns the cursor stays on the last
+  // character, and clearing to the end of the row would take that away.
+  size_t row = 0;
+  for (; row < lines.size() && row < rows; ++row) {
+    if (row > 0) frame += "\r\n";
     frame += "\x1b[K";
+    frame += lines[row];
   }
-  frame += "\x1b[J";
+  if (row < rows) frame += row > 0 ? "\r\n\x1b[J" : "\x1b[J";
   WriteAll(frame);
 }
 

@@ -30,6 +30,8 @@ TEST_F(TerminalTest, TopKeepsKeysOutOfThePictureAndEndsByQ) {
   ASSERT_TRUE(top.ReadUntil("SESSION"));
   EXPECT_FALSE(top.echoes());
   EXPECT_FALSE(top.waits_for_lines());
+  // Clearing after a full row would clear its last character.
+  EXPECT_THAT(top.shown(), Not(HasSubstr("\x1b[K\r\n")));
   top.Type("xyz");
   top.Type("q");
   ASSERT_TRUE(top.ReadUntil(kGivenBack));
