@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
@@ -36,6 +37,31 @@ std::string CodeInWords(absl::StatusCode code) {
   return words;
 }
 
+// Whether `message` has the field as a word of its own, and not only as a part of another: "text"
+// is in "context".
+bool Names(std::string_view message, std::string_view field) {
+  const auto inside_word = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  for (size_t at = message.find(field); at != message.npos; at = message.find(field, at + 1)) {
+    const size_t end = at + field.size();
+    const bool begins = at == 0 || !inside_word(message[at - 1]);
+    const bool ends = end == message.size() || !inside_word(message[end]);
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+// What a violation tells beyond the message.
+std::string Beyond(std::string_view message, std::string_view field, std::string_view description) {
+  if (message.find(description) == message.npos) {
+    return Names(description, field)
+               ? absl::StrCat("\n  ", AbslView(description))
+               : absl::StrCat("\n  ", AbslView(field), ": ", AbslView(description));
+  }
+  return field.empty() || Names(message, field) ? "" : absl::StrCat(" (", AbslView(field), ")");
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -61,17 +87,17 @@ std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
 std::string Describe(const absl::Status& status) {
   if (status.ok()) return "OK";
   const std::string message(StdView(status.message()));
+  const std::string code = absl::StatusCodeToString(status.code());
   std::string text = CodeInWords(status.code());
-  if (!message.empty()) absl::StrAppend(&text, ": ", message);
+  if (!message.empty() && message != code) absl::StrAppend(&text, ": ", message);
   if (const auto bad = PayloadOf<google::rpc::BadRequest>(status, kBadRequest)) {
     for (const auto& violation : bad->field_violations()) {
-      const bool said = message.find(violation.field()) != std::string::npos &&
-                        message.find(violation.description()) != std::string::npos;
-      if (!said) absl::StrAppend(&text, "\n  ", violation.field(), ": ", violation.description());
+      absl::StrAppend(&text, Beyond(message, violation.field(), violation.description()));
     }
   }
   if (const auto info = PayloadOf<google::rpc::ErrorInfo>(status, kErrorInfo)) {
-    if (!info->reason().empty()) absl::StrAppend(&text, " [", info->reason(), "]");
+    const bool is_code = info->reason() == code;
+    if (!info->reason().empty() && !is_code) absl::StrAppend(&text, " [", info->reason(), "]");
   }
   if (const auto delay = RetryDelay(status)) {
     absl::StrAppend(&text, "\n  try again in ", absl::FormatDuration(*delay));

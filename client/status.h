@@ -20,8 +20,9 @@ absl::Status FromGrpc(const grpc::Status& status);
 // The server's hint when to try again (RetryInfo), if it gave one.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
-// For people: what went wrong, then one line for each field that was wrong ("  field: description")
-// unless the message says it already, the reason code of ErrorInfo, and "try again in 1.5 s".
+// For people, and nothing twice: what went wrong, the fields that were wrong ("  field:
+// description" on a line of its own, "(field)" where the message has the description already), the
+// reason of ErrorInfo where it is more than the code, and "try again in 1.5 s".
 std::string Describe(const absl::Status& status);
 
 }  // namespace luna::client

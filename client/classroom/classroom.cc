@@ -280,6 +280,8 @@ class Classroom::Room {
     const double seconds = absl::ToDoubleSeconds(now - window_.front().first);
     if (seconds <= 0) return;
     frame_.tokens_per_s = static_cast<double>(tokens - window_.front().second) / seconds;
+    if (seconds < 1) return;  // the class has just begun
+    record_.peak_tokens_per_s = std::max(record_.peak_tokens_per_s, frame_.tokens_per_s);
   }
 
   void EndIfAllGone() {

@@ -23,23 +23,24 @@ struct Look {
   Color color;
 };
 
+// ASCII marks: dots and diamonds take one column on some terminals and two on others.
 Look LookOf(State state, bool prefill) {
-  if (state == State::kWaiting && prefill) return {"reading", "◆", Color::kYellow};
+  if (state == State::kWaiting && prefill) return {"reading", "=", Color::kYellow};
   switch (state) {
     case State::kComing:
-      return {"coming", "·", Color::kDim};
+      return {"coming", ".", Color::kDim};
     case State::kThinking:
-      return {"thinking", "○", Color::kBlue};
+      return {"thinking", "o", Color::kBlue};
     case State::kWaiting:
-      return {"waiting", "◇", Color::kMagenta};
+      return {"waiting", "-", Color::kMagenta};
     case State::kWriting:
-      return {"writing", "●", Color::kGreen};
+      return {"writing", "*", Color::kGreen};
     case State::kLeaving:
-      return {"leaving", "→", Color::kDim};
+      return {"leaving", ">", Color::kDim};
     case State::kLeft:
-      return {"left", "×", Color::kRed};
+      return {"left", "x", Color::kRed};
     case State::kDone:
-      return {"done", "✓", Color::kCyan};
+      return {"done", "+", Color::kCyan};
     case State::kFailed:
       return {"failed", "!", Color::kRed};
   }
@@ -91,7 +92,7 @@ std::string PoolLine(const Frame& frame, int columns, const Style& style) {
   Line line(style, columns);
   line.Text(" KV pool ", Color::kDim);
   if (frame.pool.total_blocks() == 0) return line.Text("not known yet", Color::kDim).str();
-  line.Bar(UsedFraction(frame.pool), 20);
+  line.Bar(UsedFraction(frame.pool), 16);
   const uint64_t bytes = frame.pool.charged_blocks() * frame.pool.block_bytes();
   line.Text(absl::StrFormat(" %3.0f%%", 100 * UsedFraction(frame.pool)), Color::kBold);
   line.Text(absl::StrCat("  ", term::WithCommas(frame.pool.charged_blocks()), " of ",
@@ -207,7 +208,7 @@ std::vector<std::string> Render(const Frame& frame, term::Size size, const term:
   }
   if (!hidden.empty()) {
     Line line(style, size.columns);
-    line.Text(absl::StrCat(" … ", hidden.size(), " more: ", CountStates(hidden)), Color::kDim);
+    line.Text(absl::StrCat(" .. ", hidden.size(), " more: ", CountStates(hidden)), Color::kDim);
     lines.push_back(line.str());
   }
   if (lines.size() > rows) lines.resize(rows);

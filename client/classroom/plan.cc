@@ -7,6 +7,9 @@
 namespace luna::classroom {
 namespace {
 
+// Long enough to be seen, short enough for the class to wait.
+constexpr absl::Duration kReadPausesLimit = absl::Seconds(3);
+
 // The library's distributions give different numbers with different libraries; these do not.
 class Dice {
  public:
@@ -44,7 +47,7 @@ std::vector<Manner> MakeManners(int students, uint64_t seed) {
   return manners;
 }
 
-// The first two openings are the class's own: most stories begin alike and go different ways.
+// The first opening is the class's own: most stories begin alike and go different ways.
 std::string PickOpening(Dice& dice, const std::vector<std::string>& openings) {
   const bool common = dice.Fraction() < 0.5;
   return common ? openings.front() : Pick(dice, openings);
@@ -81,6 +84,7 @@ std::vector<StudentPlan> MakePlan(const Options& options, const Prompts& prompts
     plan.temperature = options.temperature.value_or(chat ? 0.3f : 0.8f);
     plan.leaves_after_tokens = 3 + static_cast<uint32_t>(dice.Below(10));
     plan.read_pause = absl::Milliseconds(60 + static_cast<int64_t>(dice.Below(60)));
+    plan.read_pauses_limit = kReadPausesLimit;
     const Phrases& phrases = prompts.In(plan.language);
     for (int turn = 0; turn < options.turns; ++turn) {
       TurnPlan turn_plan;

@@ -18,7 +18,7 @@ enum class Manner {
   kOrdinary,
   kLeaves,       // goes away in the middle of the last answer
   kPastes,       // the first turn is a long text
-  kReadsSlowly,  // takes its time between messages
+  kReadsSlowly,  // takes its time between messages, for a while
 };
 
 // "", "left in the middle", ...
@@ -39,7 +39,8 @@ struct StudentPlan {
   std::vector<TurnPlan> turns;
   float temperature = 0.8f;
   uint32_t leaves_after_tokens = 0;  // kLeaves: of the last answer
-  absl::Duration read_pause;         // kReadsSlowly: after every message
+  absl::Duration read_pause;         // kReadsSlowly: after every message,
+  absl::Duration read_pauses_limit;  // until the pauses of one answer add up to this
 };
 
 // `chat`: the model has a chat template, so students ask questions; else they begin stories.

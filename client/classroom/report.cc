@@ -1,14 +1,12 @@
-// The figures, and the files.
+// The figures, for programs too.
 #include "client/classroom/report.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
-#include "core/base/status_macros.h"
 
 namespace luna::classroom {
 namespace {
@@ -21,6 +19,10 @@ std::string ReasonInWords(const TurnRecord& turn) {
   return words;
 }
 
+client::Json OrNull(const std::optional<double>& value) {
+  return value ? client::Json(*value) : client::Json();
+}
+
 client::Json ToJson(const TurnRecord& turn) {
   client::Json json = {{"turn", turn.turn},
                        {"prompt", turn.prompt},
@@ -29,8 +31,8 @@ client::Json ToJson(const TurnRecord& turn) {
   if (turn.limit != v1::LIMIT_UNSPECIFIED) json["limit"] = client::Name(turn.limit);
   json["tokens"] = turn.timing.tokens();
   json["seed"] = turn.seed;
-  json["ttft_ms"] = turn.timing.TtftMs().value_or(0);
-  json["tpot_ms"] = turn.timing.TpotMs().value_or(0);
+  json["ttft_ms"] = OrNull(turn.timing.TtftMs());
+  json["tpot_ms"] = OrNull(turn.timing.TpotMs());
   json["usage"] = client::ToJson(turn.usage);
   return json;
 }
@@ -50,21 +52,33 @@ client::Json ToJson(const StudentRecord& student) {
           {"turns", turns}};
 }
 
-absl::Status WriteFile(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", path.string()));
-  return absl::OkStatus();
+bool KeepsUp(const StudentRecord& student) { return student.manner != Manner::kReadsSlowly; }
+
+void MeasureSpeed(const ClassRecord& record, Report& report) {
+  absl::Time start = absl::InfiniteFuture();
+  absl::Time end = absl::InfinitePast();
+  for (const StudentRecord& student : record.students) {
+    for (const TurnRecord& turn : student.turns) {
+      start = std::min(start, turn.timing.start());
+      if (KeepsUp(student)) end = std::max(end, turn.timing.last().value_or(absl::InfinitePast()));
+    }
+  }
+  if (end <= start) return;
+  uint64_t tokens = 0;
+  for (const StudentRecord& student : record.students) {
+    for (const TurnRecord& turn : student.turns) tokens += turn.timing.TokensUntil(end);
+  }
+  report.seconds = absl::ToDoubleSeconds(end - start);
+  report.tokens_per_s = static_cast<double>(tokens) / report.seconds;
 }
 
 }  // namespace
 
+bool IsAnswer(const TurnRecord& turn) { return turn.reason != v1::FINISH_REASON_ERROR; }
+
 Report Summarize(const ClassRecord& record) {
   Report report;
   std::vector<double> ttft_ms, itl_ms, peak_bytes;
-  absl::Time start = absl::InfiniteFuture();
-  absl::Time end = absl::InfinitePast();
   for (const StudentRecord& student : record.students) {
     report.restarts += student.restarts;
     report.retries += student.retries;
@@ -75,20 +89,14 @@ Report Summarize(const ClassRecord& record) {
       peak_bytes.push_back(static_cast<double>(student.memory.peak_bytes()));
     }
     for (const TurnRecord& turn : student.turns) {
-      ++report.answers;
+      if (IsAnswer(turn)) ++report.answers;
       ++report.finish_reasons[ReasonInWords(turn)];
       report.tokens += turn.timing.tokens();
-      start = std::min(start, turn.timing.start());
-      if (turn.timing.tokens() == 0) continue;
-      end = std::max(end, *turn.timing.last());
-      ttft_ms.push_back(*turn.timing.TtftMs());
-      if (student.manner != Manner::kReadsSlowly) {
-        turn.timing.AppendGapsMs(absl::InfinitePast(), itl_ms);
-      }
+      if (const auto ttft = turn.timing.TtftMs()) ttft_ms.push_back(*ttft);
+      if (KeepsUp(student)) turn.timing.AppendGapsMs(absl::InfinitePast(), itl_ms);
     }
   }
-  if (report.tokens > 0) report.seconds = absl::ToDoubleSeconds(end - start);
-  if (report.seconds > 0) report.tokens_per_s = static_cast<double>(report.tokens) / report.seconds;
+  MeasureSpeed(record, report);
   report.ttft_ms = load::Summarize(std::move(ttft_ms));
   report.itl_ms = load::Summarize(std::move(itl_ms));
   report.peak_bytes = load::Summarize(std::move(peak_bytes));
@@ -110,6 +118,7 @@ client::Json ToJson(const ClassRecord& record, const Report& report) {
           {"answers", report.answers},
           {"tokens", report.tokens},
           {"tokens_per_s", report.tokens_per_s},
+          {"peak_tokens_per_s", record.peak_tokens_per_s},
           {"ttft_ms", load::ToJson(report.ttft_ms)},
           {"itl_ms", load::ToJson(report.itl_ms)},
           {"session_peak_bytes", load::ToJson(report.peak_bytes)},
@@ -133,20 +142,6 @@ std::string RenderStories(const ClassRecord& record) {
     }
   }
   return text;
-}
-
-absl::Status WriteFiles(const ClassRecord& record, const Report& report,
-                        const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make the directory ", directory, ": ", error.message()));
-  }
-  const std::filesystem::path path(directory);
-  LUNA_RETURN_IF_ERROR(WriteFile(path / "report.md", RenderMarkdown(record, report)));
-  LUNA_RETURN_IF_ERROR(WriteFile(path / "report.json", client::Dump(ToJson(record, report))));
-  return WriteFile(path / "stories.txt", RenderStories(record));
 }
 
 }  // namespace luna::classroom

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/classroom/options.h"
 #include "client/classroom/student.h"
@@ -29,16 +28,21 @@ struct ClassRecord {
   v1::PoolMemory pool;               // after the last student left
   v1::Load load;                     // the last one seen
   uint64_t peak_charged_blocks = 0;  // seen during the class
+  double peak_tokens_per_s = 0;      // of all together, over a second of the class
   bool stopped = false;              // before its end
 };
 
-// The figures of a class. Gaps between tokens leave out the student who reads slowly: they would
-// measure the student.
+// True for what counts as an answer: whole, cut, or left by its reader, but not ended by an error.
+bool IsAnswer(const TurnRecord& turn);
+
+// The figures of a class. Gaps between tokens and the speed leave out the student who reads slowly:
+// they would measure the student.
 struct Report {
-  uint64_t tokens = 0;
+  uint64_t tokens = 0;  // received by all students
   size_t answers = 0;
-  double seconds = 0;  // from the first request to the last token
-  double tokens_per_s = 0;
+  // From the first request to the last token of those who keep up; pauses between turns are in it.
+  double seconds = 0;
+  double tokens_per_s = 0;  // what everybody received in that time, over that time
   load::Summary ttft_ms;
   load::Summary itl_ms;
   load::Summary peak_bytes;                   // of the sessions, each at its largest
@@ -58,10 +62,6 @@ std::string RenderMarkdown(const ClassRecord& record, const Report& report);
 client::Json ToJson(const ClassRecord& record, const Report& report);
 // Every answer whole, with its prompt.
 std::string RenderStories(const ClassRecord& record);
-
-// report.md, report.json and stories.txt in `directory`, which is made where it is missing.
-absl::Status WriteFiles(const ClassRecord& record, const Report& report,
-                        const std::string& directory);
 
 }  // namespace luna::classroom
 

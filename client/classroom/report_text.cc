@@ -43,15 +43,28 @@ std::string PoolInWords(const ClassRecord& record) {
       term::WithCommas(pool.free_blocks()));
 }
 
-std::string RestartsInWords(const ClassRecord& record) {
+// "민준, Emma 2x (the context was full)".
+std::string ForReason(const ClassRecord& record, int (*times)(const StudentRecord&),
+                      std::string_view reason) {
   std::vector<std::string> who;
   for (const StudentRecord& student : record.students) {
-    if (student.restarts > 0) {
-      who.push_back(student.restarts == 1 ? student.name
-                                          : absl::StrCat(student.name, " ", student.restarts, "x"));
-    }
+    const int count = times(student);
+    if (count == 1) who.push_back(student.name);
+    if (count > 1) who.push_back(absl::StrCat(student.name, " ", count, "x"));
   }
-  return who.empty() ? "nobody" : absl::StrCat(absl::StrJoin(who, ", "), " (the context was full)");
+  if (who.empty()) return "";
+  return absl::StrCat(absl::StrJoin(who, ", "), " (", AbslView(reason), ")");
+}
+
+std::string RestartsInWords(const ClassRecord& record) {
+  const std::string context = ForReason(
+      record, [](const StudentRecord& student) { return student.full_contexts; },
+      "the context was full");
+  const std::string memory = ForReason(
+      record, [](const StudentRecord& student) { return student.restarts - student.full_contexts; },
+      "the quota or the pool was too small");
+  if (context.empty() && memory.empty()) return "nobody";
+  return absl::StrCat(context, context.empty() || memory.empty() ? "" : "; ", memory);
 }
 
 std::string ReasonsInWords(const Report& report) {
@@ -62,10 +75,18 @@ std::string ReasonsInWords(const Report& report) {
   return parts.empty() ? "none" : absl::StrJoin(parts, ", ");
 }
 
+std::string SpeedInWords(const ClassRecord& record, const Report& report) {
+  std::string words = absl::StrFormat("%.0f tokens/s over the whole class", report.tokens_per_s);
+  if (record.peak_tokens_per_s > 0) {
+    absl::StrAppend(&words, absl::StrFormat(", %.0f in its best second", record.peak_tokens_per_s));
+  }
+  return words;
+}
+
 // Name and value of every figure, as both renderings show them.
 std::vector<std::pair<std::string, std::string>> Figures(const ClassRecord& record,
                                                          const Report& report) {
-  return {{"Speed", absl::StrFormat("%.0f tokens/s", report.tokens_per_s)},
+  return {{"Speed", SpeedInWords(record, report)},
           {"First token", Percentiles(report.ttft_ms, term::Millis)},
           {"Between tokens", Percentiles(report.itl_ms, term::Millis)},
           {"Cache a session", Percentiles(report.peak_bytes, BytesOf)},
@@ -87,25 +108,31 @@ std::string ModelInWords(const ClassRecord& record) {
                       ", seed ", record.options.seed);
 }
 
-// The median first-token time and the rate of all a student's answers.
+// The median first-token time, and the tokens a second from asking to the last token, of all a
+// student's answers; "-" where there is none. From asking and not from the first token: several
+// tokens may come at once, and then the time between the first and the last says nothing.
 struct StudentFigures {
   size_t answers = 0;
-  double ttft_ms = 0;
-  double tokens_per_s = 0;
+  std::string ttft = "-";
+  std::string tokens_per_s = "-";
   std::string notes;
 };
 
 StudentFigures FiguresOf(const StudentRecord& student) {
   StudentFigures figures;
-  figures.answers = student.turns.size();
-  std::vector<double> ttft_ms, tpot_ms;
+  std::vector<double> ttft_ms;
+  absl::Duration asked;
   for (const TurnRecord& turn : student.turns) {
-    if (const auto ttft = turn.timing.TtftMs()) ttft_ms.push_back(*ttft);
-    if (const auto tpot = turn.timing.TpotMs()) tpot_ms.push_back(*tpot);
+    if (IsAnswer(turn)) ++figures.answers;
+    if (!turn.timing.last().has_value()) continue;
+    ttft_ms.push_back(*turn.timing.TtftMs());
+    asked += *turn.timing.last() - turn.timing.start();
   }
-  figures.ttft_ms = load::Median(std::move(ttft_ms));
-  const double tpot = load::Median(std::move(tpot_ms));
-  figures.tokens_per_s = tpot > 0 ? 1000 / tpot : 0;
+  if (!ttft_ms.empty()) figures.ttft = term::Millis(load::Median(std::move(ttft_ms)));
+  if (asked > absl::ZeroDuration()) {
+    const double rate = static_cast<double>(student.tokens) / absl::ToDoubleSeconds(asked);
+    figures.tokens_per_s = absl::StrFormat("%.1f", rate);
+  }
   std::vector<std::string> notes;
   // Who meant to leave may have had the whole answer before.
   const bool stayed =
@@ -136,8 +163,8 @@ void StudentTable(const ClassRecord& record, int columns, const Style& style, st
     line.Cell(" ", 1).Cell(student.name, 10, Align::kLeft, Color::kBold).Cell(" ", 1);
     line.Cell(absl::StrCat(figures.answers), 8, Align::kRight);
     line.Cell(term::WithCommas(student.tokens), 8, Align::kRight);
-    line.Cell(absl::StrFormat("%.1f", figures.tokens_per_s), 8, Align::kRight);
-    line.Cell(term::Millis(figures.ttft_ms), 11, Align::kRight);
+    line.Cell(figures.tokens_per_s, 8, Align::kRight);
+    line.Cell(figures.ttft, 11, Align::kRight);
     line.Cell(term::Bytes(student.memory.peak_bytes()), 10, Align::kRight);
     line.Text("  ").Text(figures.notes, student.errors.empty() ? Color::kDim : Color::kRed);
     absl::StrAppend(&out, line.str(), "\n");
@@ -195,7 +222,7 @@ void Stories(const ClassRecord& record, int columns, size_t count, const Style& 
                     style.Paint(Color::kDim, absl::StrCat(", turn ", story.turn->turn, ", ",
                                                           story.turn->timing.tokens(), " tokens")),
                     "\n");
-    const std::string whole = chat ? absl::StrCat("“", story.turn->prompt, "” ", story.turn->text)
+    const std::string whole = chat ? absl::StrCat("\"", story.turn->prompt, "\" ", story.turn->text)
                                    : absl::StrCat(story.turn->prompt, story.turn->text);
     for (const auto& line : term::Wrap(term::CutAtSentence(whole, kStoryChars), columns - 4)) {
       absl::StrAppend(&out, "   ", line, "\n");
@@ -251,9 +278,9 @@ std::string RenderMarkdown(const ClassRecord& record, const Report& report) {
   for (const StudentRecord& student : record.students) {
     const StudentFigures figures = FiguresOf(student);
     absl::StrAppend(&out, "| ", student.name, " | ", figures.answers, " | ", student.tokens, " | ",
-                    absl::StrFormat("%.1f", figures.tokens_per_s), " | ",
-                    term::Millis(figures.ttft_ms), " | ", term::Bytes(student.memory.peak_bytes()),
-                    " | ", ForMarkdown(figures.notes), " |\n");
+                    figures.tokens_per_s, " | ", figures.ttft, " | ",
+                    term::Bytes(student.memory.peak_bytes()), " | ", ForMarkdown(figures.notes),
+                    " |\n");
   }
   return out;
 }

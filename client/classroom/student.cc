@@ -65,6 +65,7 @@ void Student::Ask() {
   state_ = State::kWaiting;
   answer_ = client::Answer();
   broken_ = absl::OkStatus();
+  paused_ = absl::ZeroDuration();
   current_ = TurnRecord();
   current_.turn = turn_ + 1;
   current_.prompt = NextPrompt();
@@ -96,7 +97,14 @@ absl::Duration Student::OnEvent(const v1::GenerateEvent& event, absl::Time now) 
     walking_out_ = true;
     desk_.CancelAnswer();
   }
-  return plan_.manner == Manner::kReadsSlowly ? plan_.read_pause : absl::ZeroDuration();
+  return ReadingTime();
+}
+
+absl::Duration Student::ReadingTime() {
+  if (plan_.manner != Manner::kReadsSlowly || stopping_) return absl::ZeroDuration();
+  const absl::Duration pause = std::min(plan_.read_pause, plan_.read_pauses_limit - paused_);
+  paused_ += pause;
+  return pause;
 }
 
 void Student::OnAnswerEnd(const absl::Status& status) {
@@ -139,6 +147,7 @@ void Student::FinishTurn() {
 
 void Student::Restart(const absl::Status& why) {
   ++record_.restarts;
+  if (absl::IsOutOfRange(why)) ++record_.full_contexts;
   desk_.Note(absl::StrCat(plan_.name, " starts anew at turn ", turn_ + 1, ": ", why.message()));
   desk_.ResetSession(session_id_);
 }
@@ -191,7 +200,7 @@ void Student::OnMemory(const absl::StatusOr<v1::SessionMemory>& memory) {
 }
 
 void Student::OnClosed(const absl::Status& status) {
-  if (!status.ok() && end_ != State::kFailed) {
+  if (!status.ok() && end_ != State::kFailed && !stopping_) {
     record_.errors.push_back(absl::StrCat("closing: ", client::Describe(status)));
     end_ = State::kFailed;
   }

@@ -54,8 +54,9 @@ struct StudentRecord {
   std::string name;
   Manner manner = Manner::kOrdinary;
   std::vector<TurnRecord> turns;
-  int restarts = 0;  // the context was full, the session was reset
-  int retries = 0;   // the server was full, and was asked again
+  int restarts = 0;       // the session was full and was reset
+  int full_contexts = 0;  // of these, because of the context; else of the quota or the pool
+  int retries = 0;        // the server was full, and was asked again
   std::vector<std::string> errors;
   v1::SessionMemory memory;  // the last known
   uint64_t tokens = 0;       // received, over all turns
@@ -68,7 +69,8 @@ class Student {
 
   void Begin();
   // The class is over early: what is under way is cancelled, the session closed. To be called after
-  // all waits were dropped: OnTimer does not come any more.
+  // all waits were dropped: OnTimer does not come any more. What fails from here on is no error: a
+  // server that goes at the same time has closed every session itself.
   void Stop();
 
   void OnTimer();
@@ -102,6 +104,8 @@ class Student {
   void Ask();
   std::string NextPrompt() const;
   void Restart(const absl::Status& why);
+  // How long this student looks at a message.
+  absl::Duration ReadingTime();
   // True if the refusal was one to try again after a while, and that is under way.
   bool TryAgain(const absl::Status& status, Next next);
   void FinishTurn();
@@ -123,6 +127,7 @@ class Student {
   bool cut_short_ = false;  // the story before was not at its end
   int turn_ = 0;
   int retries_in_a_row_ = 0;
+  absl::Duration paused_;  // in the answer under way
   std::string session_id_;
   client::Answer answer_;
   absl::Status broken_;  // the stream itself was wrong

@@ -2,14 +2,17 @@
 #include "client/bench/bench.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/command.h"
+#include "client/cli/number.h"
 #include "client/json.h"
+#include "client/output_file.h"
 #include "client/term/line.h"
 #include "client/term/style.h"
 #include "core/base/status_macros.h"
@@ -53,18 +56,16 @@ void PrintResult(const bench::Result& result) {
   std::cout << "\n" << result.requests << " requests, " << result.errors << " errors\n";
 }
 
-absl::Status WriteJson(const std::string& path, const client::Json& json) {
-  std::ofstream file(path, std::ios::trunc);
-  file << client::Dump(json);
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
-}
-
 absl::Status Run(const Options& options) {
+  std::optional<client::OutputFile> json;
+  if (!options.json.empty()) {
+    LUNA_ASSIGN_OR_RETURN(auto file, client::OutputFile::Open(options.json));
+    json.emplace(std::move(file));
+  }
   LUNA_ASSIGN_OR_RETURN(const bench::Result result, bench::Run(options.bench, PrintRound));
   PrintResult(result);
-  if (!options.json.empty()) {
-    LUNA_RETURN_IF_ERROR(WriteJson(options.json, bench::ToJson(options.bench, result)));
+  if (json.has_value()) {
+    LUNA_RETURN_IF_ERROR(json->Write(client::Dump(bench::ToJson(options.bench, result))));
   }
   if (result.errors == 0) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(result.errors, " of ", result.requests,
@@ -80,27 +81,28 @@ void AddBench(Registry& registry) {
       "bench", "Measures: greedy, end tokens ignored, all clients of a round start together");
   command->footer(
       "Gaps between tokens are taken once every client of a round has its first token; a message "
-      "of "
-      "k tokens that comes g after the one before counts as k gaps of g/k.");
+      "of k tokens that comes g after the one before counts as k gaps of g/k.\n");
   AddServerOption(command, &bench.server);
   command->add_option("--clients", bench.clients, "At the same time")
-      ->check(CLI::Range(1, 4096))
+      ->transform(Whole(1, 4096))
       ->capture_default_str();
   command->add_option("--prompt-tokens", bench.prompt_tokens, "Random ids, other ones each time")
-      ->check(CLI::Range(1, 10'000'000))
+      ->transform(Whole(1, 10'000'000))
       ->capture_default_str();
   command->add_option("--max-tokens", bench.max_tokens, "Of every answer")
-      ->check(CLI::Range(1, 10'000'000))
+      ->transform(Whole(1, 10'000'000))
       ->capture_default_str();
   command->add_option("--rounds", bench.rounds, "That count")
-      ->check(CLI::Range(1, 10'000))
+      ->transform(Whole(1, 10'000))
       ->capture_default_str();
   command->add_option("--warmup", bench.warmup, "Rounds before, that do not count")
-      ->check(CLI::Range(0, 10'000))
+      ->transform(Whole(0, 10'000))
       ->capture_default_str();
-  command->add_option("--seed", bench.seed, "Of the prompts")->capture_default_str();
+  command->add_option("--seed", bench.seed, "Of the prompts")
+      ->transform(Whole<uint64_t>())
+      ->capture_default_str();
   command->add_option("--connections", bench.connections, "TCP connections, taken in turn")
-      ->check(CLI::Range(1, 4096))
+      ->transform(Whole(1, 4096))
       ->capture_default_str();
   command->add_option("--json", options->json, "Writes the figures into this file")
       ->type_name("FILE");

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <csignal>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -44,27 +46,41 @@ std::string MemoryInWords(const v1::SessionMemory& memory) {
 }
 
 absl::Status Run(const Options& options) {
-  Interrupts interrupts({SIGINT});
+  Interrupts interrupts({SIGINT, SIGTERM, SIGHUP});
   client::Client client(client::Connect({options.server}));
   ChatOptions chat_options = options.chat;
   chat_options.sampling = options.sampling.Sampling();
   chat_options.stopping = options.sampling.Stopping();
   chat_options.to_terminal = isatty(STDOUT_FILENO) == 1;
   chat_options.from_terminal = isatty(STDIN_FILENO) == 1;
-  Chat chat(std::move(chat_options), client, interrupts, std::cin, std::cout);
+  term::LineReader lines(STDIN_FILENO);
+  Chat chat(std::move(chat_options), client, interrupts, lines, std::cout);
   return chat.Run();
 }
 
 }  // namespace
 
-Chat::Chat(ChatOptions options, client::Client& client, Interrupts& interrupts, std::istream& in,
-           std::ostream& out)
+Chat::Chat(ChatOptions options, client::Client& client, Interrupts& interrupts,
+           term::LineReader& in, std::ostream& out)
     : options_(std::move(options)), client_(client), interrupts_(interrupts), in_(in), out_(out) {}
 
 absl::Status Chat::Run() {
+  EndOnSignal();
   LUNA_RETURN_IF_ERROR(OpenSession());
+  ReadAndAnswer();
+  EndOnSignal();
+  LUNA_RETURN_IF_ERROR(CloseSession());
+  if (const int signal = ended_by_; signal != 0) {
+    return absl::CancelledError(absl::StrCat("SIG", sigabbrev_np(signal), " ended the chat"));
+  }
+  // At a terminal every failure was seen and answered; a script gets it as the exit code.
+  if (failures_ == 0 || options_.from_terminal) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(failures_, " of the lines failed"));
+}
+
+void Chat::ReadAndAnswer() {
   std::string line;
-  while (ReadLine(line)) {
+  while (ended_by_ == 0 && ReadLine(line)) {
     if (line.empty()) continue;
     const absl::Status status = line.front() == '/' ? Command(line) : Turn(line);
     if (!status.ok()) {
@@ -72,19 +88,32 @@ absl::Status Chat::Run() {
       ++failures_;
     }
   }
-  interrupts_.Handle(nullptr);
-  if (options_.from_terminal) out_ << "\n";
-  if (options_.keep) {
-    out_ << "session " << session_id_ << "\n" << std::flush;
-  } else {
-    LUNA_RETURN_IF_ERROR(client_.CloseSession(session_id_));
-  }
-  // At a terminal every failure was seen and answered; a script gets it as the exit code.
-  if (failures_ == 0 || options_.from_terminal) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(failures_, " of the lines failed"));
+  if (options_.from_terminal) out_ << "\n" << std::flush;
+}
+
+// One that was there before the chat stays.
+absl::Status Chat::CloseSession() {
+  if (!options_.session_id.empty()) return absl::OkStatus();
+  if (!options_.keep) return client_.CloseSession(session_id_);
+  out_ << "session " << session_id_ << "\n" << std::flush;
+  return absl::OkStatus();
+}
+
+void Chat::EndOnSignal() {
+  interrupts_.Handle([this](int signal, int) {
+    if (ended_by_ != 0) _exit(1);  // a server that does not answer is not waited for twice
+    End(signal);
+  });
+}
+
+// Takes effect as soon as the call under way, if there is one, is over.
+void Chat::End(int signal) {
+  ended_by_ = signal;
+  in_.Stop();
 }
 
 absl::Status Chat::OpenSession() {
+  LUNA_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client_.GetModel());
   v1::Session session;
   if (options_.session_id.empty()) {
     v1::CreateSessionRequest request;
@@ -96,7 +125,6 @@ absl::Status Chat::OpenSession() {
   }
   session_id_ = session.id();
   if (!options_.from_terminal) return absl::OkStatus();
-  LUNA_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client_.GetModel());
   out_ << absl::StrFormat("%s, context %d tokens, %d left. /help tells more.\n",
                           term::OneLine(model.name()), model.context_length(),
                           session.context_left());
@@ -104,13 +132,12 @@ absl::Status Chat::OpenSession() {
 }
 
 bool Chat::ReadLine(std::string& line) {
-  if (options_.from_terminal) {
-    interrupts_.Handle([this](int) { out_ << "\n(Ctrl-D ends the chat)\n> " << std::flush; });
-    out_ << "> " << std::flush;
-  } else {
-    interrupts_.Handle([](int) { _exit(1); });  // a script's Ctrl-C between answers ends it
-  }
-  return static_cast<bool>(std::getline(in_, line));
+  interrupts_.Handle([this](int signal, int) {
+    if (signal != SIGINT || !options_.from_terminal) return End(signal);
+    out_ << "\n(Ctrl-D ends the chat)\n> " << std::flush;
+  });
+  if (options_.from_terminal) out_ << "> " << std::flush;
+  return in_.Next(line);
 }
 
 absl::Status Chat::Command(const std::string& line) {
@@ -131,7 +158,7 @@ absl::Status Chat::Command(const std::string& line) {
   return absl::InvalidArgumentError(absl::StrCat("no command ", line, "; /help lists them"));
 }
 
-// The generation that Ctrl-C is to stop, once the server has named it.
+// Ctrl-C during an answer: stops the generation, once the server has named it.
 void Chat::StopAnswer(Live& live, int times) {
   std::string id;
   {
@@ -145,15 +172,13 @@ void Chat::StopAnswer(Live& live, int times) {
   }
 }
 
-absl::Status Chat::Turn(const std::string& text) {
-  Live live;
-  interrupts_.Handle([this, &live](int times) { StopAnswer(live, times); });
+absl::StatusOr<client::Answer> Chat::Ask(const std::string& text, Live& live) {
   v1::GenerateRequest request;
   request.set_session_id(session_id_);
   request.set_text(text);
   *request.mutable_sampling() = options_.sampling;
   *request.mutable_stopping() = options_.stopping;
-  const auto answer = client_.Generate(
+  return client_.Generate(
       request,
       [this, &live](const v1::GenerateEvent& event) {
         if (event.has_accepted()) {
@@ -165,8 +190,19 @@ absl::Status Chat::Turn(const std::string& text) {
         out_ << (options_.to_terminal ? term::WithoutControls(delta) : delta) << std::flush;
       },
       &live.cancellation);
-  interrupts_.Handle(nullptr);
+}
+
+absl::Status Chat::Turn(const std::string& text) {
+  Live live;
+  interrupts_.Handle([this, &live](int signal, int times) {
+    if (signal == SIGINT) return StopAnswer(live, times);
+    End(signal);
+    live.cancellation.Cancel();
+  });
+  const auto answer = Ask(text, live);
+  EndOnSignal();
   out_ << "\n" << std::flush;
+  if (ended_by_ != 0) return absl::OkStatus();  // whatever became of it, the chat is over
   if (absl::IsCancelled(answer.status()) && live.cancellation.cancelled()) {
     out_ << "(stopped; the turn is forgotten)\n" << std::flush;
     return absl::OkStatus();
@@ -205,7 +241,9 @@ void AddChat(Registry& registry) {
       registry.app.add_subcommand("chat", "A conversation that keeps its session");
   AddServerOption(command, &options->server);
   CLI::Option* const session =
-      command->add_option("--session", options->chat.session_id, "Goes on with this session")
+      command
+          ->add_option("--session", options->chat.session_id,
+                       "Goes on with this session, which stays open at the end")
           ->type_name("ID");
   command->add_option("--system", options->chat.system, "System message; needs a chat model")
       ->excludes(session);

@@ -6,11 +6,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/classroom/report_files.h"
 #include "client/cli/command.h"
 #include "client/cli/interrupts.h"
+#include "client/cli/number.h"
 #include "client/term/screen.h"
 #include "client/term/style.h"
 #include "client/term/width.h"
@@ -29,10 +32,10 @@ struct Options {
   std::string report;
 };
 
-// A table that is redrawn in place.
+// A table that is redrawn in place, on a screen that is borrowed.
 class LiveViewer final : public classroom::Viewer {
  public:
-  explicit LiveViewer(const term::Style& style) : style_(style) {}
+  LiveViewer(term::Screen& screen, const term::Style& style) : screen_(screen), style_(style) {}
 
   void Show(const classroom::Frame& frame) override {
     screen_.Draw(classroom::Render(frame, term::TerminalSize(), style_));
@@ -40,8 +43,8 @@ class LiveViewer final : public classroom::Viewer {
   void Note(absl::Duration, std::string_view) override {}  // the report says it
 
  private:
+  term::Screen& screen_;
   const term::Style& style_;
-  term::Screen screen_;
 };
 
 class PlainViewer final : public classroom::Viewer {
@@ -69,48 +72,47 @@ absl::Status Verdict(const classroom::ClassRecord& record, const classroom::Repo
 }
 
 absl::StatusOr<classroom::ClassRecord> Teach(const classroom::Options& options,
-                                             const classroom::Prompts& prompts,
-                                             classroom::Viewer& viewer, absl::Duration interval,
-                                             Interrupts& interrupts) {
+                                             const classroom::Prompts& prompts, bool live,
+                                             const term::Style& style, Interrupts& interrupts) {
   const SystemClock clock;
+  term::Screen screen;
+  LiveViewer table(screen, style);
+  PlainViewer lines;
+  classroom::Viewer& viewer = live ? static_cast<classroom::Viewer&>(table) : lines;
   classroom::Classroom room(options, prompts, viewer, clock);
-  interrupts.Handle([&room](int times) {
-    if (times > 2) {  // a server that answers nothing is not waited for
-      if (isatty(STDOUT_FILENO) == 1) term::Screen::GiveBack();
-      _exit(1);
-    }
+  interrupts.Handle([&room, &screen](int, int times) {
     room.Stop();
+    if (times < 3) return;  // a server that answers nothing is not waited for
+    screen.GiveBack();
+    _exit(1);
   });
-  auto record = room.Run(interval);
+  auto record = room.Run(absl::Seconds(live ? 0.125 : 1));
   interrupts.Handle(nullptr);
   return record;
 }
 
 absl::Status Run(const Options& options) {
-  Interrupts interrupts({SIGINT, SIGTERM});
+  Interrupts interrupts({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   LUNA_ASSIGN_OR_RETURN(const classroom::Prompts prompts, LoadPrompts(options));
+  std::optional<classroom::ReportFiles> files;
+  if (!options.report.empty()) {
+    LUNA_ASSIGN_OR_RETURN(auto opened, classroom::ReportFiles::Open(options.report));
+    files.emplace(std::move(opened));
+  }
   classroom::Options room = options.room;
   room.think_time = absl::Seconds(options.think_time_s);
   room.arrive_over = absl::Seconds(options.arrive_over_s.value_or(0.2 * room.students));
   const bool live = isatty(STDOUT_FILENO) == 1;
   const term::Style style(term::TerminalHasColors());
-  std::unique_ptr<classroom::Viewer> viewer;
-  if (live) {
-    viewer = std::make_unique<LiveViewer>(style);
-  } else {
-    viewer = std::make_unique<PlainViewer>();
-  }
-  const auto record = Teach(room, prompts, *viewer, absl::Seconds(live ? 0.125 : 1), interrupts);
-  viewer.reset();  // gives the screen back
-  LUNA_RETURN_IF_ERROR(record.status());
-  const classroom::Report report = classroom::Summarize(*record);
+  LUNA_ASSIGN_OR_RETURN(const auto record, Teach(room, prompts, live, style, interrupts));
+  const classroom::Report report = classroom::Summarize(record);
   const int columns = live ? term::TerminalSize().columns : 100;
-  std::cout << classroom::RenderText(*record, report, columns, kStoriesShown, style) << std::flush;
-  if (!options.report.empty()) {
-    LUNA_RETURN_IF_ERROR(classroom::WriteFiles(*record, report, options.report));
+  std::cout << classroom::RenderText(record, report, columns, kStoriesShown, style) << std::flush;
+  if (files.has_value()) {
+    LUNA_RETURN_IF_ERROR(files->Write(record, report));
     std::cout << "\n Written: report.md, report.json and stories.txt in " << options.report << "\n";
   }
-  return Verdict(*record, report);
+  return Verdict(record, report);
 }
 
 }  // namespace
@@ -122,12 +124,14 @@ void AddClassroom(Registry& registry) {
       "classroom", "A class of students who all talk to the model at once");
   AddServerOption(command, &room.server);
   command->add_option("--students", room.students, "How many")
-      ->check(CLI::Range(1, 1000))
+      ->transform(Whole(1, 1000))
       ->capture_default_str();
   command->add_option("--turns", room.turns, "Answers that each of them asks for")
-      ->check(CLI::Range(1, 1000))
+      ->transform(Whole(1, 1000))
       ->capture_default_str();
-  command->add_option("--max-tokens", room.max_tokens, "Of an answer")->capture_default_str();
+  command->add_option("--max-tokens", room.max_tokens, "Of an answer")
+      ->transform(Whole<uint32_t>())
+      ->capture_default_str();
   command->add_option("--think-time", options->think_time_s, "Seconds between turns, on average")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
@@ -139,6 +143,7 @@ void AddClassroom(Registry& registry) {
                       "Of the sampling; default 0.8, and 0.3 with a model that chats");
   command->add_option("--top-p", room.top_p, "Of the sampling")->capture_default_str();
   command->add_option("--seed", room.seed, "The same seed makes the same class")
+      ->transform(Whole<uint64_t>())
       ->capture_default_str();
   command->add_option("--prompts", options->prompts, "Prompts, one a line, instead of the built-in")
       ->type_name("FILE");

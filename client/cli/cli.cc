@@ -1,8 +1,9 @@
 #include "client/cli/cli.h"
 
-#include <charconv>
+#include <cstdio>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "client/cli/command.h"
 #include "client/status.h"
@@ -14,36 +15,49 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-// Empty if `address` is HOST:PORT, else what is wrong with it.
-std::string CheckAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  const char* const end = address.data() + address.size();
-  const bool number = colon != std::string::npos &&
-                      std::from_chars(address.data() + colon + 1, end, port).ptr == end &&
-                      colon + 1 < address.size();
-  if (!number || colon == 0 || port < 1 || port > 65535) {
-    return "'" + address + "' is not HOST:PORT with a port from 1 to 65535";
+// False where something that was printed did not get out: a full disk, a reader that has gone.
+bool FlushOutput() {
+  std::cout.flush();
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+}
+
+// What the parser says where no command was named although something was: the parser itself would
+// only ask for one.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  const bool incomplete = error.get_name() == "RequiredError";
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (!incomplete || unknown.empty()) return "";
+  const bool option = unknown.front().front() == '-';
+  return "no " + std::string(option ? "option " : "command ") + unknown.front();
+}
+
+int Usage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string wrong = WhatIsWrong(app, error);
+  if (wrong.empty()) return app.exit(error) == 0 ? kDone : kWrongUsage;
+  std::cerr << wrong << "\nRun with --help for more information.\n";
+  return kWrongUsage;
+}
+
+int Execute(const Registry& registry) {
+  const absl::Status status = registry.run();
+  if (status.ok()) return kDone;
+  // Where the output is what failed, the rest is only its consequence.
+  if (!FlushOutput()) return kFailed;
+  std::cerr << "luna: " << client::Describe(status) << "\n";
+  if (absl::IsUnavailable(status)) {
+    std::cerr << "  (--server HOST:PORT or LUNA_SERVER says where the server is)\n";
   }
-  return "";
+  return kFailed;
 }
 
 }  // namespace
-
-void AddServerOption(CLI::App* command, std::string* server) {
-  *server = client::kDefaultServer;
-  command->add_option("--server", *server, "Address of the server")
-      ->envname("LUNA_SERVER")
-      ->type_name("HOST:PORT")
-      ->capture_default_str()
-      ->check(CheckAddress, "");
-}
 
 int RunCli(int argc, char** argv) {
   CLI::App app("Talks to a Luna server: write, chat, watch its memory, run a class, measure.",
                "luna");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all commands");
+  app.set_version_flag("--version", "luna " LUNA_VERSION);
   Registry registry{app, nullptr};
   AddGenerate(registry);
   AddChat(registry);
@@ -54,17 +68,15 @@ int RunCli(int argc, char** argv) {
   AddModel(registry);
   AddHealth(registry);
   AddAdmin(registry);
+  int code = kDone;
   try {
     app.parse(argc, argv);
+    code = Execute(registry);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kWrongUsage;
+    code = Usage(app, error);
   }
-  const absl::Status status = registry.run();
-  if (status.ok()) return kDone;
-  std::cerr << "luna: " << client::Describe(status) << "\n";
-  if (absl::IsUnavailable(status)) {
-    std::cerr << "  (--server HOST:PORT or LUNA_SERVER says where the server is)\n";
-  }
+  if (FlushOutput()) return code;
+  std::cerr << "luna: cannot write to standard output\n";
   return kFailed;
 }
 

@@ -26,7 +26,7 @@ struct Registry {
   }
 };
 
-// --server HOST:PORT, else LUNA_SERVER, else the default.
+// --server HOST:PORT, checked, else LUNA_SERVER, else the default.
 void AddServerOption(CLI::App* command, std::string* server);
 
 void AddAdmin(Registry& registry);

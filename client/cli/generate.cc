@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/command.h"
 #include "client/cli/interrupts.h"
+#include "client/cli/number.h"
 #include "client/cli/sampling_flags.h"
 #include "client/client.h"
 #include "client/json.h"
@@ -33,6 +34,8 @@ struct Options {
 };
 
 std::string ReadStandardInput() {
+  if (isatty(STDIN_FILENO) == 1)
+    std::cerr << "Type the prompt; Ctrl-D on a line of its own ends it.\n";
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
@@ -56,10 +59,11 @@ v1::GenerateRequest MakeRequest(const Options& options, const std::string& text)
   return request;
 }
 
-void Print(const std::string& text, bool to_terminal) {
+// False where nothing can be written any more.
+bool Print(const std::string& text, bool to_terminal) {
   const std::string shown = to_terminal ? term::WithoutControls(text) : text;
   std::fwrite(shown.data(), 1, shown.size(), stdout);
-  std::fflush(stdout);
+  return std::fflush(stdout) == 0;
 }
 
 absl::Status Run(const Options& options) {
@@ -68,7 +72,7 @@ absl::Status Run(const Options& options) {
   Interrupts interrupts({SIGINT});
   client::Client client(client::Connect({options.server}));
   client::Cancellation cancellation;
-  interrupts.Handle([&cancellation](int times) {
+  interrupts.Handle([&cancellation](int, int times) {
     if (times > 1) _exit(1);
     cancellation.Cancel();
   });
@@ -78,7 +82,7 @@ absl::Status Run(const Options& options) {
       MakeRequest(options, text),
       [&](const v1::GenerateEvent& event) {
         if (options.json || event.delta().text().empty()) return;
-        Print(event.delta().text(), to_terminal);
+        if (!Print(event.delta().text(), to_terminal)) cancellation.Cancel();
         line_open = event.delta().text().back() != '\n';
       },
       &cancellation);
@@ -110,6 +114,7 @@ void AddGenerate(Registry& registry) {
   command
       ->add_option("--logprobs", options->logprobs,
                    "Log-probabilities of each token and of the N most probable")
+      ->transform(Whole<uint32_t>())
       ->type_name("N")
       ->needs(json);
   options->sampling.Add(command);

@@ -1,5 +1,5 @@
-// Ctrl-C as an ordinary call on an ordinary thread, instead of a signal handler in which almost
-// nothing may be done.
+// Ctrl-C and its like as an ordinary call on an ordinary thread, instead of a signal handler in
+// which almost nothing may be done.
 #ifndef LUNA_CLIENT_CLI_INTERRUPTS_H_
 #define LUNA_CLIENT_CLI_INTERRUPTS_H_
 
@@ -10,14 +10,17 @@
 #include <mutex>
 #include <thread>
 
+#include "client/term/wake.h"
+
 namespace luna::cli {
 
 // While it lives, the given signals do nothing to the process but call the handler. Has to be made
-// before any other thread, gRPC's included: they inherit the blocked signals.
+// before any other thread, gRPC's included: they inherit the blocked signals. A SIGHUP that whoever
+// started the process has it ignore (nohup) stays ignored.
 class Interrupts {
  public:
   // `times` counts from 1 since the handler was set.
-  using Handler = std::function<void(int times)>;
+  using Handler = std::function<void(int signal, int times)>;
 
   explicit Interrupts(std::initializer_list<int> signals);
   ~Interrupts();
@@ -30,8 +33,11 @@ class Interrupts {
 
  private:
   void Listen();
+  void Call(int signal);
 
   sigset_t signals_;
+  int signal_fd_ = -1;
+  term::Wake end_;
   std::mutex mutex_;
   std::condition_variable idle_;
   Handler handler_;

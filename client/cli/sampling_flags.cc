@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/number.h"
 
 namespace luna::cli {
 
@@ -36,7 +37,9 @@ void SamplingFlags::Add(CLI::App* command) {
       ->add_option("--temperature", temperature,
                    "0 is greedy" + Default(temperature, "; the server's default is 1"))
       ->group(sampling);
-  command->add_option("--top-k", top_k, "Only the K most probable tokens; 0: all")->group(sampling);
+  command->add_option("--top-k", top_k, "Only the K most probable tokens; 0: all")
+      ->transform(Whole<uint32_t>())
+      ->group(sampling);
   command
       ->add_option("--top-p", top_p,
                    "Only the most probable tokens that sum up to P" + Default(top_p, ""))
@@ -66,17 +69,22 @@ void SamplingFlags::Add(CLI::App* command) {
       ->group(sampling);
   command
       ->add_option("--seed", seed, "The same seed gives the same words; unset: the server's choice")
+      ->transform(Whole<uint64_t>())
       ->group(sampling);
   const char* const stopping = "Stopping";
   command
       ->add_option("--max-tokens", max_tokens,
                    "Of an answer" + Default(max_tokens, "; unset: all that is left"))
+      ->transform(Whole<uint32_t>())
       ->group(stopping);
-  command->add_option("--min-tokens", min_tokens, "No end before")->group(stopping);
+  command->add_option("--min-tokens", min_tokens, "No end before")
+      ->transform(Whole<uint32_t>())
+      ->group(stopping);
   command->add_option("--stop", stop, "Ends the answer where this text comes; repeatable")
       ->allow_extra_args(false)
       ->group(stopping);
   command->add_option("--stop-id", stop_ids, "Ends the answer at this token; repeatable")
+      ->transform(Whole<uint32_t>())
       ->allow_extra_args(false)
       ->group(stopping);
   command->add_flag("--ignore-eos", ignore_eos, "The model's end tokens do not end the answer")

@@ -18,7 +18,10 @@ using term::Color;
 using term::Line;
 using term::Style;
 
-constexpr int kQuotaBarColumns = 12;
+constexpr int kQuotaBarColumns = 11;
+// All columns but the name take 62.
+constexpr int kNameColumns = 18;
+constexpr int kOtherColumns = 62;
 
 Color ColorOf(v1::SessionState state) {
   switch (state) {
@@ -40,42 +43,55 @@ double Share(uint64_t part, uint64_t whole) {
 std::string PoolLine(const v1::PoolMemory& pool, int columns, const Style& style) {
   const double used = Share(pool.charged_blocks(), pool.total_blocks());
   Line line(style, columns);
-  line.Text(" KV pool ", Color::kDim).Bar(used, 14);
+  line.Text(" KV pool ", Color::kDim).Bar(used, 16);
   line.Text(absl::StrFormat(" %3.0f%%", 100 * used), Color::kBold);
-  line.Text(absl::StrCat("  ", term::WithCommas(pool.charged_blocks()), " charged + ",
+  line.Text(absl::StrCat("  ", term::Bytes(pool.charged_blocks() * pool.block_bytes()), " of ",
+                         term::Bytes(pool.total_blocks() * pool.block_bytes())));
+  return line.str();
+}
+
+std::string BlocksLine(const v1::PoolMemory& pool, int columns, const Style& style) {
+  Line line(style, columns);
+  line.Text(" Blocks  ", Color::kDim);
+  line.Text(absl::StrCat(term::WithCommas(pool.charged_blocks()), " charged + ",
                          term::WithCommas(pool.cached_blocks()), " cached + ",
                          term::WithCommas(pool.free_blocks()),
-                         " free = ", term::WithCommas(pool.total_blocks()), " blocks"));
-  const std::string each = absl::StrCat(" of ", term::Bytes(pool.block_bytes()));
-  if (term::DisplayWidth(each) <= line.left()) line.Text(each, Color::kDim);
+                         " free = ", term::WithCommas(pool.total_blocks())));
+  line.Text(absl::StrCat(" of ", term::Bytes(pool.block_bytes())), Color::kDim);
+  return line.str();
+}
+
+std::string SpeedLine(const v1::Load& load, int columns, const Style& style) {
+  Line line(style, columns);
+  line.Text(" Speed   ", Color::kDim);
+  line.Text(absl::StrFormat("%.0f tokens/s", load.tokens_per_s()), Color::kBold);
+  line.Text(absl::StrFormat("  step %.1f ms", load.step_ms()));
+  line.Text(absl::StrFormat("  +%.0f prompt tokens/s", load.prefill_tokens_per_s()), Color::kDim);
   return line.str();
 }
 
 std::string LoadLine(const v1::Load& load, int columns, const Style& style) {
   Line line(style, columns);
   line.Text(" Load    ", Color::kDim);
-  line.Text(absl::StrFormat("%.0f tokens/s", load.tokens_per_s()), Color::kBold);
-  line.Text(absl::StrFormat("  step %.1f ms  %d running, %d waiting  %d/%d sessions",
-                            load.step_ms(), load.running(), load.waiting(), load.sessions(),
-                            load.max_sessions()));
+  line.Text(absl::StrFormat("%d running, %d waiting  %d of %d sessions", load.running(),
+                            load.waiting(), load.sessions(), load.max_sessions()));
   if (load.draining()) line.Text("  draining", Color::kRed);
-  line.Text(absl::StrFormat("  +%.0f prompt tokens/s", load.prefill_tokens_per_s()), Color::kDim);
   return line.str();
 }
 
-std::string HeadLine(int columns, const Style& style) {
+std::string HeadLine(int name_columns, int columns, const Style& style) {
   Line line(style, columns);
   const auto head = [&line](std::string_view text, int width, Align align) {
     line.Cell(text, width, align, Color::kDim);
   };
-  head(" SESSION", 20, Align::kLeft);
+  head(" SESSION", name_columns, Align::kLeft);
   head("STATE", 8, Align::kLeft);
   head("TURN", 5, Align::kRight);
-  head("TOKENS", 7, Align::kRight);
+  head("TOKENS", 8, Align::kRight);
   head("TOK/S", 7, Align::kRight);
   head("BLOCKS", 7, Align::kRight);
   head("KV", 9, Align::kRight);
-  head("  OF QUOTA", kQuotaBarColumns + 7, Align::kLeft);
+  head("  OF QUOTA", 2 + kQuotaBarColumns + 5, Align::kLeft);
   return line.str();
 }
 
@@ -86,13 +102,14 @@ std::string NameOf(const v1::SessionMemory& memory) {
   return absl::StrCat(memory.ephemeral() ? "one-off " : "", memory.session_id().substr(0, 8));
 }
 
-std::string RowLine(const v1::SessionMemory& memory, int columns, const Style& style) {
+std::string RowLine(const v1::SessionMemory& memory, int name_columns, int columns,
+                    const Style& style) {
   const double share = Share(memory.charged_bytes(), memory.quota_bytes());
   Line line(style, columns);
-  line.Cell(" ", 1).Cell(NameOf(memory), 18, Align::kLeft, Color::kBold).Cell(" ", 1);
+  line.Cell(" ", 1).Cell(NameOf(memory), name_columns - 2, Align::kLeft, Color::kBold).Cell(" ", 1);
   line.Cell(client::Name(memory.state()), 8, Align::kLeft, ColorOf(memory.state()));
   line.Cell(absl::StrCat(memory.turn()), 5, Align::kRight);
-  line.Cell(term::WithCommas(memory.tokens()), 7, Align::kRight);
+  line.Cell(term::WithCommas(memory.tokens()), 8, Align::kRight);
   const bool writing = memory.state() == v1::SESSION_STATE_DECODE;
   line.Cell(absl::StrFormat("%.1f", memory.tokens_per_s()), 7, Align::kRight,
             writing ? Color::kPlain : Color::kDim);
@@ -116,21 +133,33 @@ std::vector<const v1::SessionMemory*> InOrder(const v1::MemorySnapshot& snapshot
   return order;
 }
 
+// As wide as the longest name where there is room.
+int NameColumns(const std::vector<const v1::SessionMemory*>& rows, int columns) {
+  int longest = 0;
+  for (const auto* memory : rows) longest = std::max(longest, term::DisplayWidth(NameOf(*memory)));
+  return std::max(kNameColumns, std::min(longest + 2, columns - kOtherColumns));
+}
+
 }  // namespace
 
 std::vector<std::string> RenderTop(const v1::MemorySnapshot& snapshot, term::Size size,
                                    const Style& style) {
-  std::vector<std::string> lines = {PoolLine(snapshot.pool(), size.columns, style),
-                                    LoadLine(snapshot.load(), size.columns, style),
-                                    HeadLine(size.columns, style)};
-  const size_t rows = static_cast<size_t>(std::max(size.rows, 1));
   const auto order = InOrder(snapshot);
+  const int name_columns = NameColumns(order, size.columns);
+  std::vector<std::string> lines = {PoolLine(snapshot.pool(), size.columns, style),
+                                    BlocksLine(snapshot.pool(), size.columns, style),
+                                    SpeedLine(snapshot.load(), size.columns, style),
+                                    LoadLine(snapshot.load(), size.columns, style),
+                                    HeadLine(name_columns, size.columns, style)};
+  const size_t rows = static_cast<size_t>(std::max(size.rows, 1));
   const size_t room = rows > lines.size() ? rows - lines.size() : 0;
   const size_t shown = order.size() <= room ? order.size() : (room > 0 ? room - 1 : 0);
-  for (size_t i = 0; i < shown; ++i) lines.push_back(RowLine(*order[i], size.columns, style));
+  for (size_t i = 0; i < shown; ++i) {
+    lines.push_back(RowLine(*order[i], name_columns, size.columns, style));
+  }
   if (shown < order.size()) {
     Line line(style, size.columns);
-    line.Text(absl::StrCat(" … ", order.size() - shown, " more"), Color::kDim);
+    line.Text(absl::StrCat(" .. ", order.size() - shown, " more"), Color::kDim);
     lines.push_back(line.str());
   }
   if (lines.size() > rows) lines.resize(rows);

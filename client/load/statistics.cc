@@ -49,6 +49,14 @@ void StreamTiming::Arrive(absl::Time now, uint32_t tokens) {
   tokens_ += tokens;
 }
 
+uint64_t StreamTiming::TokensUntil(absl::Time time) const {
+  uint64_t tokens = 0;
+  for (const Message& message : messages_) {
+    if (message.at <= time) tokens += message.tokens;
+  }
+  return tokens;
+}
+
 std::optional<absl::Time> StreamTiming::first() const {
   if (messages_.empty()) return std::nullopt;
   return messages_.front().at;

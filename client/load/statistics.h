@@ -41,6 +41,8 @@ class StreamTiming {
 
   absl::Time start() const { return start_; }
   uint64_t tokens() const { return tokens_; }
+  // Of them, those that arrived at `time` or before.
+  uint64_t TokensUntil(absl::Time time) const;
   std::optional<absl::Time> first() const;
   std::optional<absl::Time> last() const;
   // From the start to the first message.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Talks to a Luna server: streams two answers in one session, then looks at its memory.
 
-    python3 client/python/luna_example.py [HOST:PORT]
+    /usr/bin/python3 client/python/luna_example.py [HOST:PORT]
 """
 import sys
 

@@ -7,11 +7,15 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "client/term/keyboard.h"
+
 namespace luna::term {
 namespace {
 
-constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[2J";
-constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
+// Without line wrap: a line that a terminal draws wider than it counts here is cut at the margin
+// instead of moving all that is below it.
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
+constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -38,21 +42,40 @@ Size TerminalSize() {
   return {FromEnvironment("COLUMNS", 80), FromEnvironment("LINES", 24)};
 }
 
-Screen::Screen() { WriteAll(kEnter); }
+void Screen::Take() {
+  termios now{};
+  if (HasKeyboard() && tcgetattr(STDIN_FILENO, &now) == 0) {
+    before_ = now;
+    now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON);
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
+    now.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stop would leave the shell with this screen
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+  }
+  taken_ = true;
+  WriteAll(kEnter);
+}
 
-Screen::~Screen() { GiveBack(); }
-
-void Screen::GiveBack() { WriteAll(kLeave); }
+void Screen::GiveBack() {
+  if (!taken_.exchange(false)) return;
+  WriteAll(kLeave);
+  // Keys that nobody read are dropped: they were not meant for the shell.
+  if (before_.has_value()) tcsetattr(STDIN_FILENO, TCSAFLUSH, &*before_);
+}
 
 void Screen::Draw(const std::vector<std::string>& lines) {
+  if (!taken_) Take();
   const size_t rows = static_cast<size_t>(TerminalSize().rows);
   std::string frame = "\x1b[H";
-  for (size_t i = 0; i < lines.size() && i < rows; ++i) {
-    if (i > 0) frame += "\r\n";
-    frame += lines[i];
+  // A row is cleared before it is written: where it fills all columns the cursor stays on the last
+  // character, and clearing to the end of the row would take that away.
+  size_t row = 0;
+  for (; row < lines.size() && row < rows; ++row) {
+    if (row > 0) frame += "\r\n";
     frame += "\x1b[K";
+    frame += lines[row];
   }
-  frame += "\x1b[J";
+  if (row < rows) frame += row > 0 ? "\r\n\x1b[J" : "\x1b[J";
   WriteAll(frame);
 }
 

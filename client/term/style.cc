@@ -35,6 +35,13 @@ std::string_view Code(Color color) {
   return "";
 }
 
+std::string WithCode(const std::string& code, std::string_view text) {
+  std::string out = "\x1b[" + code + "m";
+  out += text;
+  out += "\x1b[0m";
+  return out;
+}
+
 std::string Format(const char* format, double value) {
   std::array<char, 32> buffer;
   std::snprintf(buffer.data(), buffer.size(), format, value);
@@ -49,28 +56,26 @@ std::string ThreeDigits(double value) {
 }  // namespace
 
 std::string Style::Paint(Color color, std::string_view text) const {
-  if (!colors_ || color == Color::kPlain) return std::string(text);
-  std::string out = "\x1b[";
-  out += Code(color);
-  out += 'm';
-  out += text;
-  out += "\x1b[0m";
-  return out;
+  if (!colors_ || color == Color::kPlain || text.empty()) return std::string(text);
+  return WithCode(std::string(Code(color)), text);
+}
+
+// On a ground of its own colour a text is a solid block, and still there to be copied.
+std::string Style::PaintBlock(Color color, std::string_view text) const {
+  if (!colors_ || text.empty()) return std::string(text);
+  std::string ground(Code(color));
+  ground.front() = '4';  // 3x is the colour of the letters, 4x that of the ground
+  return WithCode(std::string(Code(color)) + ";" + ground, text);
 }
 
 std::string Style::Bar(double fraction, int columns) const {
-  static constexpr std::array<std::string_view, 8> kEighths = {"",  "▏", "▎", "▍",
-                                                               "▌", "▋", "▊", "▉"};
   const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
-  int eighths = static_cast<int>(std::lround(clamped * columns * 8));
-  if (eighths == 0 && clamped > 0) eighths = 1;  // something is never shown as nothing
-  std::string filled;
-  for (int i = 0; i < eighths / 8; ++i) filled += "█";
-  filled += kEighths[static_cast<size_t>(eighths % 8)];
-  std::string rest;
-  for (int i = (eighths + 7) / 8; i < columns; ++i) rest += "·";
+  int filled = static_cast<int>(std::lround(clamped * columns));
+  if (filled == 0 && clamped > 0) filled = 1;  // something is never shown as nothing
+  filled = std::min(filled, columns);
   const Color color = clamped < 0.75 ? Color::kGreen : clamped < 0.9 ? Color::kYellow : Color::kRed;
-  return Paint(color, filled) + Paint(Color::kDim, rest);
+  return PaintBlock(color, std::string(static_cast<size_t>(filled), '#')) +
+         Paint(Color::kDim, std::string(static_cast<size_t>(columns - filled), '.'));
 }
 
 bool TerminalHasColors() {

@@ -16,11 +16,14 @@ class Style {
   explicit Style(bool colors) : colors_(colors) {}
 
   std::string Paint(Color color, std::string_view text) const;
-  // A bar of `columns` columns, of which `fraction` in [0, 1] is filled, in eighths of a column.
-  // Green below three quarters, yellow below nine tenths, red above.
+  // A bar of `columns` columns, of which `fraction` in [0, 1] is filled. Green below three
+  // quarters, yellow below nine tenths, red above. Of ASCII: the block characters are as wide as
+  // the terminal likes.
   std::string Bar(double fraction, int columns) const;
 
  private:
+  std::string PaintBlock(Color color, std::string_view text) const;
+
   bool colors_;
 };
 

@@ -10,7 +10,9 @@ namespace luna::term {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-constexpr std::string_view kEllipsis = "…";
+// Not "…": whether that takes one column or two is up to the terminal, as for many marks that East
+// Asian character sets have too.
+constexpr std::string_view kCut = "..";
 constexpr utf8proc_int32_t kEmojiPresentation = 0xFE0F;
 
 struct CodePoint {
@@ -81,6 +83,13 @@ std::string ReplaceInvalid(std::string_view text) {
 
 bool IsControl(utf8proc_int32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
+// Marks that turn the direction of writing: with them a text can show what it does not say, and
+// reorder what stands beside it.
+bool TurnsDirection(utf8proc_int32_t value) {
+  return value == 0x061C || value == 0x200E || value == 0x200F ||
+         (value >= 0x202A && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069);
+}
+
 bool EndsSentence(utf8proc_int32_t value) {
   return value == '.' || value == '!' || value == '?' || value == 0x3002 || value == '\n';
 }
@@ -88,6 +97,10 @@ bool EndsSentence(utf8proc_int32_t value) {
 // Closing quotes belong to the sentence before them.
 bool ClosesQuote(utf8proc_int32_t value) {
   return value == '"' || value == '\'' || value == 0x201D || value == 0x2019 || value == ')';
+}
+
+std::string_view CutMark(int columns) {
+  return kCut.substr(0, static_cast<size_t>(std::max(columns, 0)));
 }
 
 // Adds the lines of a text without line ends.
@@ -127,28 +140,30 @@ int DisplayWidth(std::string_view text) {
 std::string CutToWidth(std::string_view text, int columns) {
   if (columns <= 0) return "";
   if (DisplayWidth(text) <= columns) return ReplaceInvalid(text);
-  int used = 1;  // the ellipsis
+  const std::string_view mark = CutMark(columns);
+  int used = static_cast<int>(mark.size());
   size_t end = 0;
   for (const Cluster& cluster : Clusters(text)) {
     if (used + cluster.columns > columns) break;
     used += cluster.columns;
     end = cluster.end;
   }
-  return ReplaceInvalid(text.substr(0, end)) + std::string(kEllipsis);
+  return ReplaceInvalid(text.substr(0, end)) + std::string(mark);
 }
 
 std::string CutFrontToWidth(std::string_view text, int columns) {
   if (columns <= 0) return "";
   if (DisplayWidth(text) <= columns) return ReplaceInvalid(text);
   const std::vector<Cluster> clusters = Clusters(text);
-  int used = 1;
+  const std::string_view mark = CutMark(columns);
+  int used = static_cast<int>(mark.size());
   size_t begin = text.size();
   for (auto it = clusters.rbegin(); it != clusters.rend(); ++it) {
     if (used + it->columns > columns) break;
     used += it->columns;
     begin = it->begin;
   }
-  return std::string(kEllipsis) + ReplaceInvalid(text.substr(begin));
+  return std::string(mark) + ReplaceInvalid(text.substr(begin));
 }
 
 std::string Fit(std::string_view text, int columns, Align align) {
@@ -170,7 +185,7 @@ std::string CutAtSentence(std::string_view text, size_t max_chars) {
     return ReplaceInvalid(text.substr(0, clusters[sentence_end - 1].end));
   }
   if (max_chars == 0) return "";
-  return ReplaceInvalid(text.substr(0, clusters[max_chars - 1].end)) + std::string(kEllipsis);
+  return ReplaceInvalid(text.substr(0, clusters[max_chars - 1].end)) + "...";
 }
 
 std::vector<std::string> Wrap(std::string_view text, int columns) {
@@ -193,7 +208,7 @@ std::string OneLine(std::string_view text) {
     const CodePoint point = Decode(text, offset);
     if (IsControl(point.value) || point.value == ' ') {
       blank = !out.empty();
-    } else {
+    } else if (!TurnsDirection(point.value)) {
       if (blank) out += ' ';
       blank = false;
       out += point.valid ? text.substr(offset, point.bytes) : kReplacement;
@@ -208,7 +223,8 @@ std::string WithoutControls(std::string_view text) {
   out.reserve(text.size());
   for (size_t offset = 0; offset < text.size();) {
     const CodePoint point = Decode(text, offset);
-    const bool keep = !IsControl(point.value) || point.value == '\n' || point.value == '\t';
+    const bool keep = (!IsControl(point.value) && !TurnsDirection(point.value)) ||
+                      point.value == '\n' || point.value == '\t';
     if (keep) out += point.valid ? text.substr(offset, point.bytes) : kReplacement;
     offset += point.bytes;
   }

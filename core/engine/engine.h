@@ -64,6 +64,7 @@ class Engine {
 
   void CreateSession(SessionSpec spec, Done<SessionInfo> done);
   void GetSession(std::string key, Done<SessionInfo> done);
+  // Without the logit_bias of their defaults, which may be long.
   void ListSessions(std::string caller, Done<std::vector<SessionInfo>> done);
   void UpdateSession(std::string key, SessionUpdate update, Done<SessionInfo> done);
   void ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> done);

@@ -81,7 +81,11 @@ absl::StatusOr<SessionInfo> Engine::Impl::GetSession(const std::string& key) {
 std::vector<SessionInfo> Engine::Impl::ListSessions(const std::string& caller) const {
   std::vector<SessionInfo> infos;
   for (const auto& [id, session] : sessions_.all()) {
-    if (!session->ephemeral && session->caller == caller) infos.push_back(InfoOf(*session));
+    if (session->ephemeral || session->caller != caller) continue;
+    // Set aside: copies for many calls at once would be hundreds of megabytes.
+    auto bias = std::exchange(session->default_sampling.logit_bias, std::nullopt);
+    infos.push_back(InfoOf(*session));
+    session->default_sampling.logit_bias = std::move(bias);
   }
   return infos;
 }

@@ -30,6 +30,8 @@ inline constexpr int kMaxPriority = 100;
 inline constexpr size_t kMaxTokenizeBytes = 128 * 1024;
 inline constexpr int kMaxDetokenizeIds = 128 * 1024;
 inline constexpr size_t kMaxDetokenizedBytes = 1024 * 1024;  // threefold where it is not UTF-8
+// Of one Delta: with 20 log-probabilities a token it stays below those 4 MiB too.
+inline constexpr size_t kMaxDeltaTokens = 8192;
 
 // --- What comes in (convert_request.cc). ---
 
@@ -54,13 +56,14 @@ absl::Status CheckLength(std::string_view field, std::string_view value, size_t 
 v1::Accepted ToProto(const engine::Accepted& accepted);
 v1::Prompt ToProto(const engine::PromptDone& prompt);
 v1::Delta ToProto(engine::Delta& delta);  // moves the text out
+// Splits off the first kMaxDeltaTokens with all of the text: where the text of one token ends is no
+// longer known, and a delta's text may be empty.
+engine::Delta SplitFront(engine::Delta& delta);
 v1::Finished ToProto(const engine::Finished& finished);
 // Adds what `delta` says to the joined answer.
 void Append(const engine::Delta& delta, v1::GenerateResponse& response);
 
 v1::Session ToProto(const engine::SessionInfo& info);
-// Of many in one answer: without the logit_bias, which may be long, of its default sampling.
-v1::Session ToListed(const engine::SessionInfo& info);
 
 // The name under which `caller` sees a session: its id if it is its own, else a handle, "s17".
 std::string Handle(SessionId id);

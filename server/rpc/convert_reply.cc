@@ -1,6 +1,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -175,6 +176,19 @@ v1::Delta ToProto(engine::Delta& delta) {
   return out;
 }
 
+engine::Delta SplitFront(engine::Delta& delta) {
+  engine::Delta front;
+  front.text = std::exchange(delta.text, {});
+  const auto cut = [](auto& from, auto& to) {
+    const auto end = from.begin() + std::min(from.size(), kMaxDeltaTokens);
+    to.assign(std::make_move_iterator(from.begin()), std::make_move_iterator(end));
+    from.erase(from.begin(), end);
+  };
+  cut(delta.tokens, front.tokens);
+  cut(delta.logprobs, front.logprobs);
+  return front;
+}
+
 v1::Finished ToProto(const engine::Finished& finished) {
   v1::Finished out;
   out.set_reason(ToProto(finished.reason));
@@ -211,12 +225,6 @@ v1::Session ToProto(const engine::SessionInfo& info) {
   out.set_dropped_turns(info.dropped_turns);
   *out.mutable_created() = ToTimestamp(info.created);
   *out.mutable_last_active() = ToTimestamp(info.last_active);
-  return out;
-}
-
-v1::Session ToListed(const engine::SessionInfo& info) {
-  v1::Session out = ToProto(info);
-  out.mutable_default_sampling()->clear_logit_bias();
   return out;
 }
 

@@ -1,6 +1,5 @@
 #include "server/rpc/generate_call.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,25 +10,6 @@
 
 namespace luna::rpc {
 namespace {
-
-// Of one Delta: with 20 log-probabilities a token it stays below the 4 MiB that a client takes.
-constexpr size_t kMaxDeltaTokens = 8192;
-
-// Splits off the first kMaxDeltaTokens with all of the text: where the text of one token ends is no
-// longer known, and a delta's text may be empty.
-engine::Delta SplitFront(engine::Delta& delta) {
-  engine::Delta front;
-  front.text = std::move(delta.text);
-  delta.text.clear();
-  const auto cut = [](auto& from, auto& to) {
-    const auto end = from.begin() + std::min(from.size(), kMaxDeltaTokens);
-    to.assign(std::make_move_iterator(from.begin()), std::make_move_iterator(end));
-    from.erase(from.begin(), end);
-  };
-  cut(delta.tokens, front.tokens);
-  cut(delta.logprobs, front.logprobs);
-  return front;
-}
 
 absl::Status TerminalStatus(const engine::Finished& finished) {
   switch (finished.reason) {

@@ -65,7 +65,7 @@ void ListSessions(const Serving& serving, const Caller& caller, const v1::ListSe
                                                 [](const std::vector<SessionInfo>& sessions) {
                                                   v1::ListSessionsResponse response;
                                                   for (const SessionInfo& info : sessions) {
-                                                    *response.add_sessions() = ToListed(info);
+                                                    *response.add_sessions() = ToProto(info);
                                                   }
                                                   return response;
                                                 }));

@@ -62,7 +62,11 @@ TEST_P(ContractTest, DamagedBatchesAreRefusedWithTheReason) {
       {[](auto& b) { b.positions[4] = 5; }, "row 4 has position 5; expected 4"},
       {[](auto& b) { b.positions.pop_back(); }, "9 positions"},
       {[](auto& b) { b.sequence_starts[1] = 9; }, "sequence starts end at 9; there are 10 tokens"},
-      {[](auto& b) { b.sequence_starts[1] = 1000; }, "sequence 1 has no token"},
+      {[](auto& b) {
+         b.sequence_starts = {0, 1000, 10};
+         b.context_lengths.push_back(10);
+       },
+       "sequence 1 has no token"},
       {[](auto& b) { b.context_lengths[0] = 97; }, "the context is 96"},
       {[](auto& b) { b.block_tables[0] = 32; }, "has block 32 in group 0; the pool has 32"},
       {[](auto& b) { b.block_tables[1] = kv::kNoBlock; }, "has block -1 in group 0"},

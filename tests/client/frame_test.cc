@@ -11,6 +11,7 @@
 namespace luna::classroom {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 
 const term::Style kPlain(false);
@@ -67,14 +68,28 @@ TEST(FrameTest, ColumnsAlignWhateverTheScript) {
 TEST(FrameTest, ASmallTerminalShowsThoseAtWorkAndCountsTheOthers) {
   const auto lines = Render(ClassOf(30), {80, 24}, kPlain);
   ASSERT_EQ(lines.size(), 24u);
-  EXPECT_EQ(lines.back(), " … 12 more: 2 writing, 10 thinking");
-  for (size_t i = 5; i + 1 < lines.size(); ++i) EXPECT_THAT(lines[i], HasSubstr("● writing"));
+  EXPECT_EQ(lines.back(), " .. 12 more: 2 writing, 10 thinking");
+  for (size_t i = 5; i + 1 < lines.size(); ++i) EXPECT_THAT(lines[i], HasSubstr("* writing"));
 }
 
 TEST(FrameTest, AllAreShownWhereThereIsRoom) {
   const auto lines = Render(ClassOf(30), {80, 40}, kPlain);
   EXPECT_EQ(lines.size(), 35u);
   EXPECT_THAT(lines.back(), HasSubstr("Ruby"));  // the last seat
+}
+
+TEST(FrameTest, IsOfCharactersThatEveryTerminalDrawsAsWide) {
+  Frame frame = ClassOf(40);
+  for (size_t i = 0; i < frame.rows.size(); ++i) {
+    Row& row = frame.rows[i];
+    row.name = "Emma";
+    row.words = "and so on, until the line is full and its beginning has to be cut";
+    row.state = static_cast<State>(i % 8);
+    row.prefill = i % 16 < 8;
+  }
+  for (const auto& line : Render(frame, {80, 30}, kPlain)) {
+    for (const char c : line) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
+  }
 }
 
 TEST(FrameTest, ShowsPoolAndSpeed) {
@@ -120,15 +135,66 @@ TEST(TopFrameTest, FitsAnyTerminalAndShowsThoseAtWorkFirst) {
     for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), size.columns);
   }
   const auto lines = cli::RenderTop(Snapshot(4), {80, 24}, kPlain);
-  ASSERT_EQ(lines.size(), 7u);
+  ASSERT_EQ(lines.size(), 9u);
   EXPECT_THAT(lines[0], HasSubstr("25%"));
-  EXPECT_THAT(lines[3], HasSubstr("decode"));
-  EXPECT_THAT(lines[6], HasSubstr("idle"));
-  EXPECT_THAT(lines[3], HasSubstr("50%"));  // of its quota
+  EXPECT_THAT(lines[5], HasSubstr("decode"));
+  EXPECT_THAT(lines[8], HasSubstr("idle"));
+  EXPECT_THAT(lines[5], HasSubstr("50%"));  // of its quota
+}
+
+// Figures as large as a class makes them.
+v1::MemorySnapshot FullSnapshot() {
+  v1::MemorySnapshot snapshot = Snapshot(1);
+  snapshot.mutable_pool()->set_block_bytes(512 * 1024);
+  snapshot.mutable_pool()->set_total_blocks(123'456);
+  snapshot.mutable_pool()->set_charged_blocks(100'000);
+  snapshot.mutable_pool()->set_cached_blocks(12'345);
+  snapshot.mutable_pool()->set_free_blocks(11'111);
+  v1::Load& load = *snapshot.mutable_load();
+  load.set_tokens_per_s(12'345);
+  load.set_prefill_tokens_per_s(12'345);
+  load.set_step_ms(123.4);
+  load.set_running(200);
+  load.set_waiting(100);
+  load.set_sessions(1000);
+  load.set_max_sessions(1000);
+  load.set_draining(true);
+  v1::SessionMemory& memory = *snapshot.mutable_sessions(0);
+  memory.set_label("a label that is longer than its column is wide");
+  memory.set_state(v1::SESSION_STATE_PREFILL);
+  memory.set_turn(123);
+  memory.set_tokens(131'072);
+  memory.set_tokens_per_s(1234.5);
+  memory.set_private_blocks(12'345);
+  memory.set_charged_bytes(1024);
+  return snapshot;
+}
+
+TEST(TopFrameTest, EightyColumnsHoldAFullSessionAndEveryFigure) {
+  const auto lines = cli::RenderTop(FullSnapshot(), {80, 24}, kPlain);
+  for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), 80);
+  EXPECT_THAT(lines[1], HasSubstr("11,111 free = 123,456 of 512 KiB"));
+  EXPECT_THAT(lines[2], HasSubstr("+12345 prompt tokens/s"));
+  EXPECT_THAT(lines[3], HasSubstr("1000 of 1000 sessions  draining"));
+  EXPECT_THAT(lines[5], HasSubstr(" a label that i.. "));
+  EXPECT_THAT(lines[5], EndsWith("########### 100%"));
+}
+
+TEST(TopFrameTest, WhereThereIsRoomNothingIsCut) {
+  const auto lines = cli::RenderTop(FullSnapshot(), {1000, 1000}, kPlain);
+  EXPECT_THAT(lines[5], HasSubstr("a label that is longer than its column is wide prefill"));
+}
+
+TEST(TopFrameTest, IsOfCharactersThatEveryTerminalDrawsAsWide) {
+  v1::MemorySnapshot snapshot = FullSnapshot();
+  for (int i = 0; i < 9; ++i) *snapshot.add_sessions() = snapshot.sessions(0);
+  for (const auto& line : cli::RenderTop(snapshot, {80, 8}, kPlain)) {
+    for (const char c : line) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
+  }
 }
 
 TEST(TopFrameTest, CountsWhatDoesNotFit) {
-  EXPECT_EQ(cli::RenderTop(Snapshot(60), {80, 24}, kPlain).back(), " … 40 more");
+  EXPECT_EQ(cli::RenderTop(Snapshot(60), {80, 24}, kPlain).back(), " .. 42 more");
 }
 
 }  // namespace

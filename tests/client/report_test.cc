@@ -9,6 +9,7 @@
 #include <set>
 
 #include "client/classroom/plan.h"
+#include "client/classroom/report_files.h"
 #include "client/term/width.h"
 #include "tests/fakes/temp_dir.h"
 
@@ -48,6 +49,7 @@ ClassRecord Class() {
                  Turn(500, 10, 11, v1::FINISH_REASON_LENGTH, v1::LIMIT_MAX_TOKENS)};
   quick.tokens = 22;
   quick.restarts = 1;
+  quick.full_contexts = 1;
   quick.memory.set_peak_bytes(4096);
   StudentRecord slow;
   slow.name = "Emma";
@@ -66,8 +68,9 @@ TEST(ReportTest, AddsUp) {
   const Report report = Summarize(Class());
   EXPECT_EQ(report.tokens, 32u);
   EXPECT_EQ(report.answers, 3u);
-  EXPECT_DOUBLE_EQ(report.seconds, 1.0);  // from 0 to the slow reader's last token
-  EXPECT_DOUBLE_EQ(report.tokens_per_s, 32);
+  // From 0 to the quick one's last token, when the slow reader had 6 of 10.
+  EXPECT_DOUBLE_EQ(report.seconds, 0.61);
+  EXPECT_DOUBLE_EQ(report.tokens_per_s, 28 / 0.61);
   EXPECT_EQ(report.ttft_ms.count, 3u);
   EXPECT_EQ(report.ttft_ms.max, 100);
   EXPECT_EQ(report.itl_ms.max, 10);  // the slow reader's own pauses are not the server's
@@ -97,7 +100,7 @@ TEST(ReportTest, TextFitsAndTellsWhatATeacherAsks) {
       }
       begin = end + 1;
     }
-    EXPECT_THAT(text, HasSubstr("32 tokens/s"));
+    EXPECT_THAT(text, HasSubstr("46 tokens/s"));
     if (columns >= 80) {
       EXPECT_THAT(text, HasSubstr("민준 (the context was full)"));
     }
@@ -106,10 +109,31 @@ TEST(ReportTest, TextFitsAndTellsWhatATeacherAsks) {
   }
 }
 
+TEST(ReportTest, AFirstTokenThatNeverCameHasNoTime) {
+  ClassRecord record = Class();
+  record.students[2].turns = {Turn(0, 10, 0, v1::FINISH_REASON_ERROR, v1::LIMIT_UNSPECIFIED)};
+  const Report report = Summarize(record);
+  EXPECT_EQ(report.answers, 3u);  // a turn that failed is none
+  EXPECT_EQ(report.finish_reasons.at("error"), 1);
+  EXPECT_THAT(RenderMarkdown(record, report), HasSubstr("| 서연 | 0 | 0 | - | - | 0 B |"));
+  const auto json = ToJson(record, report);
+  EXPECT_TRUE(json["per_student"][2]["turns"][0]["ttft_ms"].is_null());
+}
+
+TEST(ReportTest, TellsWhySessionsStartedAnew) {
+  ClassRecord record = Class();
+  record.students[0].restarts = 3;
+  record.students[0].full_contexts = 2;
+  record.students[1].restarts = 1;
+  EXPECT_THAT(RenderMarkdown(record, Summarize(record)),
+              HasSubstr("민준 2x (the context was full); 민준, Emma (the quota or the pool was too "
+                        "small)"));
+}
+
 TEST(ReportTest, MarkdownKeepsItsTables) {
   const ClassRecord record = Class();
   const std::string text = RenderMarkdown(record, Summarize(record));
-  EXPECT_THAT(text, HasSubstr("| 민준 | 2 | 22 |"));
+  EXPECT_THAT(text, HasSubstr("| 민준 | 2 | 22 | 100.0 | 10.0 ms |"));
   EXPECT_THAT(text, HasSubstr("no session \\| x"));
 }
 
@@ -117,7 +141,9 @@ TEST(ReportTest, WritesThreeFiles) {
   const ClassRecord record = Class();
   const TempDir parent;
   const std::string directory = parent.path() + "/report/deep";
-  ASSERT_TRUE(WriteFiles(record, Summarize(record), directory).ok());
+  auto files = ReportFiles::Open(directory);
+  ASSERT_TRUE(files.ok()) << files.status();
+  ASSERT_TRUE(files->Write(record, Summarize(record)).ok());
   std::ifstream json_file(directory + "/report.json");
   const auto json = nlohmann::json::parse(json_file);
   EXPECT_EQ(json["tokens"], 32);
@@ -135,9 +161,8 @@ TEST(ReportTest, WritesThreeFiles) {
 }
 
 TEST(ReportTest, ADirectoryThatCannotBeMadeIsAnError) {
-  const ClassRecord record = Class();
-  const absl::Status status = WriteFiles(record, Summarize(record), "/dev/null/x");
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/null/x"));
+  const absl::Status status = ReportFiles::Open("/dev/null/x").status();
+  EXPECT_EQ(status.message(), "cannot make the directory /dev/null/x: Not a directory");
 }
 
 TEST(PlanTest, TheSameSeedMakesTheSameClass) {

@@ -49,6 +49,9 @@ TEST(StreamTimingTest, AMessageOfSeveralTokensIsSeveralGaps) {
   EXPECT_EQ(timing.TtftMs(), 50);
   EXPECT_EQ(timing.TpotMs(), 10);
   EXPECT_EQ(timing.tokens(), 5u);
+  EXPECT_EQ(timing.TokensUntil(At(49)), 0u);
+  EXPECT_EQ(timing.TokensUntil(At(60)), 2u);
+  EXPECT_EQ(timing.TokensUntil(At(1000)), 5u);
 }
 
 TEST(StreamTimingTest, WithoutTokensThereIsNothing) {

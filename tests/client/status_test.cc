@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client/answer.h"
+#include "luna/rpc/error_details.pb.h"
 #include "tests/client/fake/fake_server.h"
 
 namespace luna::client {
@@ -20,6 +21,37 @@ TEST(StatusTest, DoesNotSayTwiceWhatTheMessageSays) {
   grpc::Status wire = fake::BadRequest("top_p", "2 is above 1");
   wire = grpc::Status(wire.error_code(), "top_p: 2 is above 1", wire.error_details());
   EXPECT_EQ(Describe(FromGrpc(wire)), "Invalid argument: top_p: 2 is above 1");
+}
+
+// As the server sends them: the message is the description, and the reason is the code.
+grpc::Status FromServer(grpc::StatusCode code, const std::string& message,
+                        const std::string& field) {
+  google::rpc::Status full;
+  google::rpc::ErrorInfo info;
+  info.set_reason(absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));
+  full.add_details()->PackFrom(info);
+  google::rpc::BadRequest bad;
+  bad.add_field_violations()->set_field(field);
+  bad.mutable_field_violations(0)->set_description(message);
+  full.add_details()->PackFrom(bad);
+  return grpc::Status(code, message, full.SerializeAsString());
+}
+
+TEST(StatusTest, WhatTheServerSaysIsToldOnce) {
+  EXPECT_EQ(Describe(FromGrpc(FromServer(grpc::StatusCode::INVALID_ARGUMENT,
+                                         "sampling.top_p: 2 is above 1", "sampling.top_p"))),
+            "Invalid argument: sampling.top_p: 2 is above 1");
+  EXPECT_EQ(Describe(FromGrpc(
+                FromServer(grpc::StatusCode::NOT_FOUND, "no session has this id", "session_id"))),
+            "Not found: no session has this id (session_id)");
+  // "context" does not name the field text.
+  EXPECT_EQ(Describe(FromGrpc(
+                FromServer(grpc::StatusCode::OUT_OF_RANGE, "the context is 512 tokens", "text"))),
+            "Out of range: the context is 512 tokens (text)");
+}
+
+TEST(StatusTest, AMessageThatIsOnlyTheCodeIsLeftOut) {
+  EXPECT_EQ(Describe(absl::CancelledError("CANCELLED")), "Cancelled");
 }
 
 TEST(StatusTest, TellsWhenToTryAgain) {

@@ -49,6 +49,7 @@ StudentPlan Plan(Manner manner = Manner::kOrdinary, int turns = 2) {
   plan.manner = manner;
   plan.leaves_after_tokens = 2;
   plan.read_pause = absl::Milliseconds(80);
+  plan.read_pauses_limit = absl::Milliseconds(200);
   for (int i = 0; i < turns; ++i) {
     plan.turns.push_back({"opening", "go on", absl::Seconds(3), 7u + static_cast<uint64_t>(i)});
   }
@@ -161,10 +162,21 @@ TEST_F(StudentTest, StartsAnewWhenTheContextIsFullAndSaysSo) {
   student.OnReset(absl::OkStatus());
   EXPECT_THAT(desk_.Take(), ElementsAre("ask opening"));
   EXPECT_EQ(student.record().restarts, 1);
+  EXPECT_EQ(student.record().full_contexts, 1);
   // Once is enough: a turn that does not fit an empty session never will.
   student.OnAnswerEnd(absl::OutOfRangeError("520"));
   EXPECT_THAT(desk_.Take(), ElementsAre("memory s1"));
   EXPECT_EQ(student.record().errors.size(), 1u);
+}
+
+TEST_F(StudentTest, AQuotaThatIsTooSmallIsNotAFullContext) {
+  Student student(Plan(), options_, desk_);
+  Arrive(student);
+  Answer(student, 3);
+  student.OnTimer();
+  student.OnAnswerEnd(absl::FailedPreconditionError("the quota holds 3 blocks; the turn needs 4"));
+  EXPECT_EQ(student.record().restarts, 1);
+  EXPECT_EQ(student.record().full_contexts, 0);
 }
 
 TEST_F(StudentTest, AFirstTurnThatDoesNotFitIsAnError) {
@@ -224,6 +236,17 @@ TEST_F(StudentTest, ReadsSlowly) {
   EXPECT_EQ(Say(quick, 1), absl::ZeroDuration());
 }
 
+TEST_F(StudentTest, TheSlowReaderDoesNotKeepTheClassWaiting) {
+  Student slow(Plan(Manner::kReadsSlowly), options_, desk_);
+  Arrive(slow);
+  EXPECT_EQ(Say(slow, 3), absl::Milliseconds(40));  // what is left of the answer's 200
+  Student other(Plan(Manner::kReadsSlowly), options_, desk_);
+  Arrive(other);
+  Answer(other, 4);
+  other.OnTimer();
+  EXPECT_EQ(Say(other, 1), absl::Milliseconds(80));  // every answer anew
+}
+
 TEST_F(StudentTest, AnErrorEventFailsTheTurn) {
   Student student(Plan(), options_, desk_);
   Arrive(student);
@@ -247,6 +270,17 @@ TEST_F(StudentTest, StopWhileThinkingClosesTheSession) {
   student.OnClosed(absl::OkStatus());
   EXPECT_THAT(desk_.Take(), ElementsAre("memory s1", "close s1"));
   EXPECT_TRUE(student.gone());
+}
+
+TEST_F(StudentTest, AServerThatStopsTooIsNoError) {
+  Student student(Plan(), options_, desk_);
+  Arrive(student);
+  Answer(student, 1);
+  student.Stop();
+  student.OnMemory(absl::UnavailableError("connection refused"));
+  student.OnClosed(absl::UnavailableError("connection refused"));
+  EXPECT_EQ(student.state(), State::kLeft);
+  EXPECT_THAT(student.record().errors, IsEmpty());
 }
 
 TEST_F(StudentTest, StopBeforeArrivingNeedsNoServer) {

@@ -75,9 +75,14 @@ class Subprocess {
   // Closes standard input, reads all output, gives the exit code, or 128 + the signal.
   int Wait() {
     CloseInput();
+    return WaitWithInputOpen();
+  }
+  // The same for a process that ends although there could be more input.
+  int WaitWithInputOpen() {
     while (ReadSome(out_, output_)) {
     }
     close(out_);
+    CloseInput();
     error_reader_.join();
     int status = 0;
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

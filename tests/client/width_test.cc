@@ -38,17 +38,19 @@ TEST(CutToWidthTest, KeepsWhatFits) {
 }
 
 TEST(CutToWidthTest, NeverCutsThroughACharacter) {
-  EXPECT_EQ(CutToWidth("토끼와 거북이", 6), "토끼…");  // 5 columns: half a syllable does not fit
-  EXPECT_EQ(CutToWidth("rabbit", 4), "rab…");
-  EXPECT_EQ(CutToWidth("👩‍👩‍👧👩‍👩‍👧", 3), "👩‍👩‍👧…");
-  EXPECT_EQ(CutToWidth("e\u0301e\u0301e\u0301", 2), "e\u0301…");
-  EXPECT_EQ(CutToWidth("토끼", 1), "…");
+  EXPECT_EQ(CutToWidth("토끼와 거북이", 6), "토끼..");
+  EXPECT_EQ(CutToWidth("토끼와 거북이", 7), "토끼..");  // half a syllable does not fit
+  EXPECT_EQ(CutToWidth("rabbit", 4), "ra..");
+  EXPECT_EQ(CutToWidth("👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧", 4),
+            "👩‍👩‍👧..");
+  EXPECT_EQ(CutToWidth("e\u0301e\u0301e\u0301e\u0301", 3), "e\u0301..");
+  EXPECT_EQ(CutToWidth("토끼", 1), ".");
   EXPECT_EQ(CutToWidth("토끼", 0), "");
 }
 
 TEST(CutFrontToWidthTest, KeepsTheEnd) {
-  EXPECT_EQ(CutFrontToWidth("토끼와 거북이", 6), "…북이");
-  EXPECT_EQ(CutFrontToWidth("the rabbit", 7), "…rabbit");
+  EXPECT_EQ(CutFrontToWidth("토끼와 거북이", 6), "..북이");
+  EXPECT_EQ(CutFrontToWidth("the rabbit", 8), "..rabbit");
   EXPECT_EQ(CutFrontToWidth("끝", 2), "끝");
 }
 
@@ -74,8 +76,8 @@ TEST(CutAtSentenceTest, EndsWhereASentenceEnds) {
 }
 
 TEST(CutAtSentenceTest, CutsBetweenCharactersWhereNoSentenceEndsLateEnough) {
-  EXPECT_EQ(CutAtSentence("가나다라마바사", 3), "가나다…");
-  EXPECT_EQ(CutAtSentence("No. abcdefghijklmnop", 10), "No. abcdef…");
+  EXPECT_EQ(CutAtSentence("가나다라마바사", 3), "가나다...");
+  EXPECT_EQ(CutAtSentence("No. abcdefghijklmnop", 10), "No. abcdef...");
 }
 
 TEST(WrapTest, BreaksAtBlanks) {
@@ -101,6 +103,15 @@ TEST(WithoutControlsTest, DropsEscapesAndKeepsLines) {
   EXPECT_EQ(WithoutControls("a\x1b[2J\nb\tc\x07"), "a[2J\nb\tc");
 }
 
+TEST(WithoutControlsTest, DropsMarksThatTurnTheDirectionOfWriting) {
+  for (const char* mark : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"}) {
+    const std::string text = std::string("a") + mark + "b";
+    EXPECT_EQ(WithoutControls(text), "ab");
+    EXPECT_EQ(OneLine(text), "ab");
+  }
+  EXPECT_EQ(OneLine("a\u200Db"), "a\u200Db");  // a joiner only joins
+}
+
 TEST(LineTest, NeverExceedsItsColumns) {
   const Style style(false);
   for (int columns = 0; columns < 40; ++columns) {
@@ -115,8 +126,12 @@ TEST(StyleTest, BarIsAsWideAsAskedAndShowsSmallShares) {
   for (const double fraction : {-1.0, 0.0, 0.001, 0.5, 0.99, 1.0, 7.0}) {
     EXPECT_EQ(DisplayWidth(style.Bar(fraction, 10)), 10) << fraction;
   }
-  EXPECT_EQ(style.Bar(0.5, 4), "██··");
-  EXPECT_EQ(style.Bar(0.001, 4), "▏···");
+  EXPECT_EQ(style.Bar(0.5, 4), "##..");
+  EXPECT_EQ(style.Bar(0.001, 4), "#...");
+}
+
+TEST(StyleTest, WithColoursTheFilledPartIsABlockOfTheSameLetters) {
+  EXPECT_EQ(Style(true).Bar(0.5, 4), "\x1b[32;42m##\x1b[0m\x1b[2m..\x1b[0m");
 }
 
 TEST(StyleTest, NumbersReadWell) {

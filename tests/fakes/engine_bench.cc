@@ -48,10 +48,15 @@ Reader* EngineBench::Submit(engine::Request request) {
 }
 
 void EngineBench::Read(Reader& reader) {
-  if (reader.answer.ended()) return;
   engine::TokenStream::Taken taken;
   reader.stream->TakeAll(taken);
   Answer& answer = reader.answer;
+  if (answer.ended()) {
+    EXPECT_FALSE(taken.accepted || taken.rejected || taken.prompt || taken.finished)
+        << "after the end";
+    EXPECT_TRUE(taken.delta.empty()) << "after the end";
+    return;
+  }
   if (taken.accepted.has_value()) answer.accepted = std::move(taken.accepted);
   if (taken.rejected.has_value()) answer.rejected = std::move(taken.rejected);
   if (taken.prompt.has_value()) answer.prompt = taken.prompt;

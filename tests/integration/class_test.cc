@@ -1,6 +1,7 @@
 // A class: many sessions at once, each with words of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <string>
 #include <vector>
@@ -10,17 +11,15 @@
 namespace luna::integration {
 namespace {
 
-constexpr int kStudents = 30;
+// Who sits in it, and how much they ask for.
+struct Class {
+  const char* model;
+  int students;
+  int first_tokens;  // a student's number comes on top
+  int second_tokens;
+};
 
-v1::GenerateRequest StudentRequest(int student) {
-  static constexpr const char* kOpenings[] = {"Once upon a time", "옛날 옛적에", "One morning, "};
-  v1::GenerateRequest request = TextRequest(kOpenings[student % 3], 60 + student);
-  request.mutable_sampling()->set_seed(1000 + student);
-  if (student % 5 == 0) request.mutable_sampling()->set_temperature(0);
-  request.mutable_stopping()->set_ignore_eos(true);
-  request.mutable_response_options()->set_logprobs(1);
-  return request;
-}
+constexpr Class kStoryClass = {kStoryModel, 30, 60, 12};
 
 struct Words {
   std::string text;
@@ -29,95 +28,133 @@ struct Words {
   bool operator==(const Words&) const = default;
 };
 
-Words Alone(Client& client, int student) {
-  v1::GenerateResponse response;
-  EXPECT_TRUE(Unary(client, StudentRequest(student), response).ok());
-  Words words{response.text(), {response.token_ids().begin(), response.token_ids().end()}, ""};
-  for (const v1::TokenLogprobs& one : response.logprobs())
-    words.logprobs += one.SerializeAsString();
-  return words;
+// Of a student, turn by turn.
+using Conversation = std::vector<Words>;
+
+v1::GenerateRequest StudentRequest(const std::string& text, int student, int max_tokens) {
+  v1::GenerateRequest request = TextRequest(text, max_tokens);
+  request.mutable_sampling()->set_seed(1000 + student);
+  if (student % 5 == 0) request.mutable_sampling()->set_temperature(0);
+  request.mutable_stopping()->set_ignore_eos(true);
+  request.mutable_response_options()->set_logprobs(1);
+  return request;
 }
 
-// A connection and a session of its own; two turns, of which the first is the student's.
-Words InClass(const TestServer& server, int student) {
-  Client client(server.AddressAt("127.0.0.1"));
-  v1::GenerateRequest request = StudentRequest(student);
-  request.set_session_id(CreateSession(client));
+Words Listen(Client& client, const v1::GenerateRequest& request) {
   Stream stream(client, request);
-  EXPECT_TRUE(stream.Finish().ok());
+  const grpc::Status status = stream.Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(stream.token_ids.size(), request.stopping().max_tokens());
   Words words{stream.text, stream.token_ids, ""};
   for (const v1::GenerateEvent& event : stream.events) {
     for (const v1::TokenLogprobs& one : event.delta().logprobs()) {
       words.logprobs += one.SerializeAsString();
     }
   }
-  v1::GenerateRequest next = TextRequest(" Then", 5);
-  next.set_session_id(request.session_id());
-  next.set_expected_turn(1);
-  v1::GenerateResponse response;
-  EXPECT_TRUE(Unary(client, next, response).ok());
-  EXPECT_EQ(response.finished().turn(), 2u);
   return words;
 }
 
-std::vector<Words> Together(const TestServer& server) {
-  std::vector<std::future<Words>> students;
-  for (int student = 0; student < kStudents; ++student) {
-    students.push_back(
-        std::async(std::launch::async, [&server, student] { return InClass(server, student); }));
-  }
-  std::vector<Words> words;
-  for (std::future<Words>& student : students) words.push_back(student.get());
-  return words;
+// A connection and a session of its own, two turns.
+Conversation Speak(const TestServer& server, const Class& c, int student) {
+  static constexpr const char* kOpenings[] = {"Once upon a time", "옛날 옛적에", "One morning, "};
+  Client client(server.AddressAt("127.0.0.1"));
+  v1::GenerateRequest first =
+      StudentRequest(kOpenings[student % 3], student, c.first_tokens + student);
+  first.set_session_id(CreateSession(client));
+  v1::GenerateRequest second = StudentRequest(" Then", student, c.second_tokens);
+  second.set_session_id(first.session_id());
+  second.set_expected_turn(1);
+  Conversation conversation = {Listen(client, first), Listen(client, second)};
+  EXPECT_EQ(GetSession(client, first.session_id()).turn(), 2u);
+  return conversation;
 }
 
-class ClassTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    TestServer server(OptionsFor(kStoryModel));
-    alone_ = new std::vector<Words>();
-    for (int student = 0; student < kStudents; ++student) {
-      alone_->push_back(Alone(server.client(), student));
+std::vector<Conversation> OneByOne(const Class& c, const server::Options& options) {
+  const TestServer server(options);
+  std::vector<Conversation> all;
+  for (int student = 0; student < c.students; ++student) {
+    all.push_back(Speak(server, c, student));
+  }
+  return all;
+}
+
+// How often something was taken from a student.
+uint64_t Disturbances(const v1::MemorySnapshot& snapshot) {
+  uint64_t count = snapshot.load().preemptions();
+  for (const v1::SessionMemory& session : snapshot.sessions()) count += session.evictions();
+  return count;
+}
+
+// All at once they say what they say `alone`. Returns how often they were disturbed.
+uint64_t ExpectAsAlone(const Class& c, const server::Options& options,
+                       const std::vector<Conversation>& alone) {
+  TestServer server(options);
+  std::vector<std::future<Conversation>> students;
+  for (int student = 0; student < c.students; ++student) {
+    students.push_back(std::async(std::launch::async,
+                                  [&server, &c, student] { return Speak(server, c, student); }));
+  }
+  for (int student = 0; student < c.students; ++student) {
+    const Conversation together = students[student].get();
+    for (size_t turn = 0; turn < 2; ++turn) {
+      EXPECT_EQ(together[turn].text, alone[student][turn].text)
+          << "student " << student << " turn " << turn;
+      EXPECT_TRUE(together[turn] == alone[student][turn])
+          << "student " << student << " turn " << turn;
     }
   }
-  static void TearDownTestSuite() { delete alone_; }
+  const v1::MemorySnapshot idle = WaitFor(server.client(), IsIdle);
+  ExpectInvariants(server.client());
+  return Disturbances(idle);
+}
 
-  static void ExpectAsAlone(const server::Options& options) {
-    TestServer server(options);
-    const std::vector<Words> words = Together(server);
-    for (int student = 0; student < kStudents; ++student) {
-      EXPECT_EQ(words[student].text, (*alone_)[student].text) << "student " << student;
-      EXPECT_TRUE(words[student] == (*alone_)[student]) << "student " << student;
-    }
-    WaitFor(server.client(), IsIdle);
-    v1::CheckInvariantsResponse invariants;
-    ASSERT_TRUE(Call(server.client().admin, &v1::AdminService::Stub::CheckInvariants,
-                     v1::CheckInvariantsRequest(), invariants)
-                    .ok());
-    EXPECT_TRUE(invariants.ok()) << invariants.ShortDebugString();
-  }
+const std::vector<Conversation>& StoriesAlone() {
+  static const std::vector<Conversation> alone = OneByOne(kStoryClass, OptionsFor(kStoryModel));
+  return alone;
+}
 
-  static std::vector<Words>* alone_;
-};
+TEST(ClassTest, ThirtySessionsSayWhatEachSaysAlone) {
+  ExpectAsAlone(kStoryClass, OptionsFor(kStoryModel), StoriesAlone());
+}
 
-std::vector<Words>* ClassTest::alone_;
-
-TEST_F(ClassTest, ThirtySessionsSayWhatEachSaysAlone) { ExpectAsAlone(OptionsFor(kStoryModel)); }
-
-TEST_F(ClassTest, EvenInAPoolThatIsMuchTooSmallAndInSmallSteps) {
+TEST(ClassTest, EvenInAPoolThatIsMuchTooSmallAndInSmallSteps) {
   server::Options options = OptionsFor(kStoryModel);
   options.kv_cache_bytes = 4 << 20;
   options.max_batch_tokens = 24;
-  ExpectAsAlone(options);
+  EXPECT_GT(ExpectAsAlone(kStoryClass, options, StoriesAlone()), 0u) << "the pool was big enough";
 }
 
-TEST_F(ClassTest, DifferentSeedsTellDifferentStories) {
-  for (int a = 1; a < kStudents; ++a) {
+TEST(ClassTest, DifferentSeedsTellDifferentStories) {
+  const std::vector<Conversation>& alone = StoriesAlone();
+  for (int a = 1; a < kStoryClass.students; ++a) {
     for (int b = 1; b < a; ++b) {
       if (a % 5 == 0 || b % 5 == 0) continue;
-      EXPECT_NE((*alone_)[a].text, (*alone_)[b].text) << a << " and " << b;
+      EXPECT_NE(alone[a][0].text, alone[b][0].text) << a << " and " << b;
     }
   }
+}
+
+// Windows of 8 tokens: blocks leave a session while it speaks.
+TEST(ClassTest, SlidingWindowsInAPoolThatIsMuchTooSmall) {
+  const Class c = {"tests/golden/models/tiny-gemma3", 12, 40, 12};
+  const server::Options plenty = OptionsFor(c.model);
+  const std::vector<Conversation> alone = OneByOne(c, plenty);
+  ExpectAsAlone(c, plenty, alone);
+  server::Options options = plenty;
+  options.block_tokens = 4;
+  options.max_batch_tokens = 16;
+  options.kv_cache_bytes = 160 << 10;
+  EXPECT_GT(ExpectAsAlone(c, options, alone), 0u) << "the pool was big enough";
+}
+
+TEST(ClassTest, TheReferenceBackendInAPoolThatIsTooSmall) {
+  const Class c = {kTinyModel, 6, 20, 8};
+  server::Options options = OptionsFor(c.model);
+  options.backend = "reference";
+  const std::vector<Conversation> alone = OneByOne(c, options);
+  options.kv_cache_bytes = 96 << 10;
+  options.max_batch_tokens = 16;
+  EXPECT_GT(ExpectAsAlone(c, options, alone), 0u) << "the pool was big enough";
 }
 
 }  // namespace

@@ -36,20 +36,10 @@ class ErrorsTest : public ::testing::Test {
     EXPECT_EQ(streamed.error_code(), unary.error_code());
     if (!unary.ok()) {
       EXPECT_TRUE(stream.events.empty());
-      ExpectDetails(streamed);
+      ExpectDetails(unary);
+      EXPECT_EQ(streamed.error_details(), unary.error_details());
     }
     return unary;
-  }
-  // Every error of ours says so.
-  static void ExpectDetails(const grpc::Status& status) {
-    const auto info = Detail<google::rpc::ErrorInfo>(status);
-    ASSERT_TRUE(info.has_value()) << status.error_message();
-    EXPECT_EQ(info->domain(), "luna");
-    EXPECT_FALSE(info->reason().empty());
-    google::rpc::Status full;
-    ASSERT_TRUE(full.ParseFromString(status.error_details()));
-    EXPECT_EQ(full.code(), status.error_code());
-    EXPECT_EQ(full.message(), status.error_message());
   }
   static void Close(const std::string& id) {
     v1::CloseSessionRequest request;
@@ -136,9 +126,8 @@ TEST_F(ErrorsTest, TooManySessionsAreResourceExhaustedAndSayWhenToTryAgain) {
   v1::Session session;
   const grpc::Status status = Call(client().sessions, &v1::SessionService::Stub::CreateSession,
                                    v1::CreateSessionRequest(), session);
-  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  ExpectError(status, Code::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("4"));
-  ExpectDetails(status);
   const auto retry = Detail<google::rpc::RetryInfo>(status);
   ASSERT_TRUE(retry.has_value());
   EXPECT_GT(retry->retry_delay().seconds() * 1'000'000'000 + retry->retry_delay().nanos(), 0);
@@ -160,42 +149,37 @@ TEST_F(ErrorsTest, AFullQueueIsResourceExhaustedAndSaysWhenToTryAgain) {
         streams.size() == 1 ? v1::GenerateEvent::kDelta : v1::GenerateEvent::kAccepted;
     if (!stream.ReadUntil(until)) status = stream.Finish();
   } while (status.ok() && streams.size() < 8);
-  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED) << status.error_message();
+  ExpectError(status, Code::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("queue"));
-  EXPECT_TRUE(Detail<google::rpc::RetryInfo>(status).has_value());
   EXPECT_GT(streams.size(), 2u);
   for (const auto& stream : streams) stream->context.TryCancel();
 }
 
 TEST_F(ErrorsTest, AnUnknownSessionIsNotFoundEverywhere) {
+  using Sessions = v1::SessionService::Stub;
   v1::GenerateRequest request = TextRequest("a", 1);
   request.set_session_id("0123456789abcdef0123456789abcdef");
   EXPECT_EQ(Ask(request).error_code(), Code::NOT_FOUND);
+  const auto expect_not_found = [](const grpc::Status& status) {
+    ExpectError(status, Code::NOT_FOUND);
+    EXPECT_EQ(ViolatedField(status), "session_id");
+  };
   v1::Session session;
   v1::GetSessionRequest get;
   get.set_session_id("nobody");
-  EXPECT_EQ(
-      Call(client().sessions, &v1::SessionService::Stub::GetSession, get, session).error_code(),
-      Code::NOT_FOUND);
-  v1::UpdateSessionRequest update;
-  EXPECT_EQ(Call(client().sessions, &v1::SessionService::Stub::UpdateSession, update, session)
-                .error_code(),
-            Code::NOT_FOUND);
-  v1::ResetSessionRequest reset;
-  EXPECT_EQ(
-      Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session).error_code(),
-      Code::NOT_FOUND);
-  v1::CloseSessionRequest close;
+  expect_not_found(Call(client().sessions, &Sessions::GetSession, get, session));
+  expect_not_found(
+      Call(client().sessions, &Sessions::UpdateSession, v1::UpdateSessionRequest(), session));
+  expect_not_found(
+      Call(client().sessions, &Sessions::ResetSession, v1::ResetSessionRequest(), session));
   v1::CloseSessionResponse closed;
-  EXPECT_EQ(
-      Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).error_code(),
-      Code::NOT_FOUND);
+  expect_not_found(
+      Call(client().sessions, &Sessions::CloseSession, v1::CloseSessionRequest(), closed));
   v1::GetSessionMemoryRequest memory;
   memory.set_session_id("s999999");
   v1::SessionMemory answer;
-  EXPECT_EQ(Call(client().monitor, &v1::MonitorService::Stub::GetSessionMemory, memory, answer)
-                .error_code(),
-            Code::NOT_FOUND);
+  expect_not_found(
+      Call(client().monitor, &v1::MonitorService::Stub::GetSessionMemory, memory, answer));
 }
 
 TEST_F(ErrorsTest, AWrongTurnIsAborted) {
@@ -351,11 +335,7 @@ TEST_F(ErrorsTest, HostileParametersHurtNobody) {
   EXPECT_GT(refused, 20);
   EXPECT_EQ(Health(client()), grpc::health::v1::HealthCheckResponse::SERVING);
   WaitFor(client(), IsIdle);
-  v1::CheckInvariantsResponse invariants;
-  ASSERT_TRUE(Call(client().admin, &v1::AdminService::Stub::CheckInvariants,
-                   v1::CheckInvariantsRequest(), invariants)
-                  .ok());
-  EXPECT_TRUE(invariants.ok()) << invariants.ShortDebugString();
+  ExpectInvariants(client());
 }
 
 }  // namespace

@@ -145,13 +145,12 @@ TEST_F(LifecycleTest, OneLiveGenerationPerSession) {
   Stream stream(client(), request);
   ASSERT_TRUE(stream.ReadUntil(Event::kAccepted));
   v1::GenerateResponse response;
-  EXPECT_EQ(Unary(client(), request, response).error_code(), grpc::StatusCode::ABORTED);
+  ExpectError(Unary(client(), request, response), grpc::StatusCode::ABORTED);
   v1::ResetSessionRequest reset;
   reset.set_session_id(request.session_id());
   v1::Session session;
-  EXPECT_EQ(
-      Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session).error_code(),
-      grpc::StatusCode::ABORTED);
+  ExpectError(Call(client().sessions, &v1::SessionService::Stub::ResetSession, reset, session),
+              grpc::StatusCode::ABORTED);
   stream.context.TryCancel();
 }
 
@@ -162,13 +161,33 @@ TEST_F(LifecycleTest, ALiveRequestIdIsTaken) {
   ASSERT_TRUE(stream.ReadUntil(Event::kAccepted));
   v1::GenerateResponse response;
   const grpc::Status status = Unary(client(), request, response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  ExpectError(status, grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(ViolatedField(status), "request_id");
   stream.context.TryCancel();
   stream.Finish();
   WaitFor(client(), IsIdle);
   request.mutable_stopping()->set_max_tokens(1);
   EXPECT_TRUE(Unary(client(), request, response).ok());
+}
+
+TEST_F(LifecycleTest, OfTwoAtOnceWithOneRequestIdOneIsAccepted) {
+  v1::GenerateRequest request = LongRequest();
+  request.set_request_id("twins");
+  for (int round = 0; round < 5; ++round) {
+    Stream first(client(), request);
+    Stream second(client(), request);
+    int accepted = 0;
+    for (Stream* stream : {&first, &second}) {
+      if (stream->ReadUntil(Event::kAccepted)) {
+        ++accepted;
+        stream->context.TryCancel();
+      } else {
+        ExpectError(stream->Finish(), grpc::StatusCode::ALREADY_EXISTS);
+      }
+    }
+    EXPECT_EQ(accepted, 1);
+    WaitFor(client(), IsIdle);
+  }
 }
 
 TEST_F(LifecycleTest, ClosingASessionEndsItsGeneration) {
@@ -183,6 +202,58 @@ TEST_F(LifecycleTest, ClosingASessionEndsItsGeneration) {
   ASSERT_TRUE(stream.Finish().ok());
   EXPECT_EQ(stream.finished.reason(), v1::FINISH_REASON_CANCELLED);
   ExpectAllBlocksBack();
+}
+
+// Nobody but the server knows the id of an answer that is joined; its session does.
+TEST_F(LifecycleTest, AJoinedAnswerThatIsEndedIsAnAnswer) {
+  v1::GenerateRequest request = LongRequest();
+  request.set_session_id(CreateSession(client()));
+  v1::GenerateResponse response;
+  auto call = std::async(std::launch::async, [&] { return Unary(client(), request, response); });
+  WaitFor(client(), [](const auto& snapshot) {
+    return snapshot.sessions_size() > 0 && snapshot.load().running() > 0 &&
+           snapshot.load().total_tokens() > 0;
+  });
+  v1::CloseSessionRequest close;
+  close.set_session_id(request.session_id());
+  v1::CloseSessionResponse closed;
+  EXPECT_TRUE(Call(client().sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+  const grpc::Status status = call.get();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.finished().reason(), v1::FINISH_REASON_CANCELLED);
+  EXPECT_EQ(response.finished().usage().completion_tokens(),
+            static_cast<uint32_t>(response.token_ids_size()));
+  EXPECT_EQ(response.generation_id().size(), 32u);
+  ExpectAllBlocksBack();
+}
+
+TEST(WaitingTest, AnAbortThatKeepsTheTurnKeepsItsPrompt) {
+  server::Options options = OptionsFor(kSlowModel);
+  options.max_batch_tokens = 1;  // whoever decodes leaves nothing for the others
+  TestServer server(options);
+  Client& client = server.client();
+  Stream running(client, LongRequest());
+  ASSERT_TRUE(running.ReadUntil(Event::kDelta));
+  v1::GenerateRequest request = LongRequest();
+  request.set_session_id(CreateSession(client));
+  Stream waiting(client, request);
+  ASSERT_TRUE(waiting.ReadUntil(Event::kAccepted));
+  EXPECT_GE(waiting.accepted.queue_position(), 1u);
+  v1::AbortRequest abort;
+  abort.set_generation_id(waiting.accepted.generation_id());
+  abort.set_keep_partial(true);
+  v1::AbortResponse aborted;
+  ASSERT_TRUE(Call(client.inference, &v1::InferenceService::Stub::Abort, abort, aborted).ok());
+  EXPECT_TRUE(aborted.was_live());
+  ASSERT_TRUE(waiting.Finish().ok());
+  EXPECT_EQ(waiting.finished.reason(), v1::FINISH_REASON_CANCELLED);
+  EXPECT_EQ(waiting.finished.turn(), 1u);
+  EXPECT_TRUE(waiting.token_ids.empty());
+  const v1::Session session = GetSession(client, request.session_id());
+  EXPECT_EQ(session.turn(), 1u);
+  EXPECT_EQ(session.tokens(), 16u);
+  EXPECT_EQ(session.last_text(), "");
+  running.context.TryCancel();
 }
 
 TEST(ShutdownTest, ADrainLetsLiveOnesFinishAndRefusesNewOnes) {
@@ -200,12 +271,12 @@ TEST(ShutdownTest, ADrainLetsLiveOnesFinishAndRefusesNewOnes) {
   EXPECT_EQ(Health(client), Status::NOT_SERVING);
   EXPECT_EQ(Health(client, "luna.v1.InferenceService"), Status::NOT_SERVING);
   v1::GenerateResponse response;
-  EXPECT_EQ(Unary(client, request, response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  ExpectError(Unary(client, request, response), grpc::StatusCode::UNAVAILABLE);
+  ExpectError(Stream(client, request).Finish(), grpc::StatusCode::UNAVAILABLE);
   v1::Session session;
-  EXPECT_EQ(Call(client.sessions, &v1::SessionService::Stub::CreateSession,
-                 v1::CreateSessionRequest(), session)
-                .error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  ExpectError(Call(client.sessions, &v1::SessionService::Stub::CreateSession,
+                   v1::CreateSessionRequest(), session),
+              grpc::StatusCode::UNAVAILABLE);
 
   ASSERT_TRUE(live.Finish().ok());
   EXPECT_EQ(live.finished.reason(), v1::FINISH_REASON_LENGTH);
@@ -282,10 +353,10 @@ TEST(ShutdownTest, WhileTheModelLoadsCallsAreUnavailable) {
   EXPECT_EQ(Health(client, "luna.v1.SessionService"), Status::NOT_SERVING);
   v1::GenerateResponse response;
   grpc::Status status = Unary(client, TextRequest("a", 1), response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  ExpectError(status, grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(), HasSubstr("loading"));
   Stream stream(client, TextRequest("a", 1));
-  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  ExpectError(stream.Finish(), grpc::StatusCode::UNAVAILABLE);
   v1::GetModelResponse model;
   EXPECT_EQ(
       Call(client.inference, &v1::InferenceService::Stub::GetModel, v1::GetModelRequest(), model)
@@ -293,7 +364,7 @@ TEST(ShutdownTest, WhileTheModelLoadsCallsAreUnavailable) {
       grpc::StatusCode::UNAVAILABLE);
   grpc::ClientContext context;
   auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
-  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  ExpectError(watch->Finish(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(ShutdownTest, ABusyPortIsAnErrorThatNamesIt) {

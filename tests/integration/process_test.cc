@@ -1,16 +1,13 @@
 // The program itself: what it prints, how it leaves.
-#include <fcntl.h>
+#include "tests/integration/process.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
+#include <future>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/integration/test_server.h"
@@ -23,70 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 using Event = v1::GenerateEvent;
-
-// luna-server as a child process, killed at the end if it still runs.
-class Process {
- public:
-  explicit Process(std::vector<std::string> flags) {
-    std::array<int, 2> out;
-    std::array<int, 2> err;
-    EXPECT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
-    EXPECT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
-    flags.insert(flags.begin(), LUNA_SERVER_BINARY);
-    std::vector<char*> argv;
-    for (std::string& flag : flags) argv.push_back(flag.data());
-    argv.push_back(nullptr);
-    EXPECT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(out[1]);
-    close(err[1]);
-    out_ = fdopen(out[0], "r");
-    err_ = fdopen(err[0], "r");
-  }
-  ~Process() {
-    if (pid_ > 0) Signal(SIGKILL), Wait();
-    fclose(out_);
-    fclose(err_);
-  }
-
-  // The next line of standard output, without its end; empty at the end.
-  std::string ReadLine() { return Line(out_); }
-  std::string ReadRest() { return Rest(out_); }
-  std::string ReadErrors() { return Rest(err_); }
-  void Signal(int signal) { kill(pid_, signal); }
-  // The exit status; -signal if a signal ended it.
-  int Wait() {
-    int status = 0;
-    waitpid(std::exchange(pid_, 0), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  // Of the line it prints when it is ready.
-  std::string WaitUntilReady() {
-    const std::string line = ReadLine();
-    EXPECT_THAT(line, MatchesRegex("ready grpc=127\\.0\\.0\\.1:[0-9]+ model=[^ ]+"));
-    return line.substr(11, line.find(" model=") - 11);
-  }
-
- private:
-  static std::string Line(FILE* file) {
-    std::string line;
-    for (int c = fgetc(file); c != EOF && c != '\n'; c = fgetc(file)) line.push_back(c);
-    return line;
-  }
-  static std::string Rest(FILE* file) {
-    std::string text;
-    for (int c = fgetc(file); c != EOF; c = fgetc(file)) text.push_back(c);
-    return text;
-  }
-
-  pid_t pid_ = 0;
-  FILE* out_ = nullptr;
-  FILE* err_ = nullptr;
-};
 
 TEST(ProcessTest, ServesUntilSigtermAndLetsLiveAnswersFinish) {
   Process process({"--model", kSlowModel, "--listen", "127.0.0.1:0", "--threads", "1"});
@@ -103,6 +36,43 @@ TEST(ProcessTest, ServesUntilSigtermAndLetsLiveAnswersFinish) {
   EXPECT_EQ(process.Wait(), 0);
   EXPECT_THAT(log, AllOf(HasSubstr("sessions of full context"), HasSubstr("start "),
                          HasSubstr("end "), HasSubstr("draining")));
+}
+
+TEST(ProcessTest, SigtermLetsEverythingThatIsLiveFinish) {
+  Process process({"--model", kSlowModel, "--listen", "127.0.0.1:0", "--threads", "1"});
+  Client client(process.WaitUntilReady());
+  v1::GenerateRequest request = LongRequest();
+  request.mutable_stopping()->set_max_tokens(160);
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 3; ++i) {
+    streams.push_back(std::make_unique<Stream>(client, request));
+    ASSERT_TRUE(streams.back()->ReadUntil(Event::kDelta));
+  }
+  v1::GenerateResponse joined;
+  auto unary = std::async(std::launch::async, [&] { return Unary(client, request, joined); });
+  grpc::ClientContext context;
+  const auto watch = client.monitor->WatchMemory(&context, v1::WatchMemoryRequest());
+  v1::MemorySnapshot snapshot;
+  ASSERT_TRUE(watch->Read(&snapshot));
+  WaitFor(client, [](const auto& now) { return now.load().running() == 4; });
+
+  process.Signal(SIGTERM);
+  while (Health(client) == grpc::health::v1::HealthCheckResponse::SERVING) {
+  }
+  v1::GenerateResponse refused;
+  ExpectError(Unary(client, request, refused), grpc::StatusCode::UNAVAILABLE);
+
+  for (const auto& stream : streams) {
+    EXPECT_TRUE(stream->Finish().ok());
+    EXPECT_EQ(stream->token_ids.size(), 160u);
+    EXPECT_EQ(stream->finished.reason(), v1::FINISH_REASON_LENGTH);
+  }
+  EXPECT_TRUE(unary.get().ok());
+  EXPECT_EQ(joined.token_ids_size(), 160);
+  while (watch->Read(&snapshot)) {
+  }
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(process.Wait(), 0);
 }
 
 TEST(ProcessTest, TheDrainTimeoutEndsWhatIsStillLive) {
@@ -141,17 +111,6 @@ TEST(ProcessTest, ASignalRightAfterTheReadyLineIsAnOrderlyEnd) {
     process.Signal(SIGTERM);
     EXPECT_EQ(process.Wait(), 0) << process.ReadErrors();
   }
-}
-
-TEST(ProcessTest, PromptsAndAnswersAreNotLogged) {
-  Process process({"--model", kTinyModel, "--listen", "127.0.0.1:0", "--log-level", "trace"});
-  Client client(process.WaitUntilReady());
-  v1::GenerateRequest request = TextRequest("private words", 8);
-  v1::GenerateResponse response;
-  EXPECT_TRUE(Unary(client, request, response).ok());
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
-  EXPECT_EQ(process.ReadErrors().find("private words"), std::string::npos);
 }
 
 // Learned positions have as many rows as the model's own context.

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -153,6 +156,50 @@ TEST_F(SessionsTest, DefaultsHoldUnlessARequestSaysOtherwise) {
   EXPECT_EQ(stream.accepted.sampling().temperature(), 0.25f);
 }
 
+// The request with every float of its default_sampling in turn at `value`; `field` is its name.
+template <typename Request>
+void ForEachFloat(float value,
+                  const std::function<void(const Request&, const std::string& field)>& tell) {
+  const google::protobuf::Descriptor* params = v1::SamplingParams::descriptor();
+  for (int i = 0; i < params->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = params->field(i);
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_FLOAT) continue;
+    Request request;
+    v1::SamplingParams* sampling = request.mutable_default_sampling();
+    sampling->GetReflection()->SetFloat(sampling, field, value);
+    tell(request, "default_sampling." + field->name());
+  }
+  Request request;
+  request.mutable_default_sampling()->add_logit_bias()->set_bias(value);
+  tell(request, "default_sampling.logit_bias");
+}
+
+TEST_F(SessionsTest, NoDefaultIsNanOrInfinite) {
+  using Sessions = v1::SessionService::Stub;
+  v1::CreateSessionRequest create;
+  create.mutable_default_sampling()->set_temperature(0.5f);
+  const std::string id = CreateSession(client(), create);
+  v1::Session session;
+  int fields = 0;
+  const auto expect_refused = [&](const grpc::Status& status, const std::string& field) {
+    ExpectError(status, grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(ViolatedField(status), ::testing::StartsWith(field));
+    ++fields;
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float value : {std::nanf(""), kInfinity, -kInfinity}) {
+    ForEachFloat<v1::CreateSessionRequest>(value, [&](const auto& request, const auto& field) {
+      expect_refused(Call(client().sessions, &Sessions::CreateSession, request, session), field);
+    });
+    ForEachFloat<v1::UpdateSessionRequest>(value, [&](auto request, const auto& field) {
+      request.set_session_id(id);
+      expect_refused(Call(client().sessions, &Sessions::UpdateSession, request, session), field);
+    });
+  }
+  EXPECT_EQ(fields, 3 * 2 * 7);
+  EXPECT_EQ(GetSession(client(), id).default_sampling().temperature(), 0.5f);
+}
+
 TEST_F(SessionsTest, TheOldestTurnsLeaveWhereTheSessionSaysSo) {
   v1::CreateSessionRequest create;
   create.set_context_policy(v1::CONTEXT_POLICY_DROP_OLDEST);
@@ -230,19 +277,19 @@ TEST_F(RemoteTest, ACallerListsItsOwnSessionsAndSeesHandlesOfOthers) {
 }
 
 TEST_F(RemoteTest, AdminAnswersOnLoopbackOnly) {
+  using Admin = v1::AdminService::Stub;
+  const auto expect_denied = [](const grpc::Status& status) {
+    ExpectError(status, grpc::StatusCode::PERMISSION_DENIED);
+  };
   v1::DrainResponse drained;
-  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::Drain, v1::DrainRequest(), drained)
-                .error_code(),
-            grpc::StatusCode::PERMISSION_DENIED);
+  expect_denied(Call(remote_->admin, &Admin::Drain, v1::DrainRequest(), drained));
   v1::CheckInvariantsResponse invariants;
-  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::CheckInvariants,
-                 v1::CheckInvariantsRequest(), invariants)
-                .error_code(),
-            grpc::StatusCode::PERMISSION_DENIED);
+  expect_denied(
+      Call(remote_->admin, &Admin::CheckInvariants, v1::CheckInvariantsRequest(), invariants));
   v1::SetQuotaResponse quota;
-  EXPECT_EQ(Call(remote_->admin, &v1::AdminService::Stub::SetQuota, v1::SetQuotaRequest(), quota)
-                .error_code(),
-            grpc::StatusCode::PERMISSION_DENIED);
+  expect_denied(Call(remote_->admin, &Admin::SetQuota, v1::SetQuotaRequest(), quota));
+  v1::EvictSessionResponse evicted;
+  expect_denied(Call(remote_->admin, &Admin::EvictSession, v1::EvictSessionRequest(), evicted));
   EXPECT_EQ(Health(*remote_), grpc::health::v1::HealthCheckResponse::SERVING);
 }
 

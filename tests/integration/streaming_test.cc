@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,39 @@ TEST_F(StreamingTest, UnaryIsTheJoinedStream) {
   }
 }
 
+TEST_F(StreamingTest, LogprobsAreThoseBeforeTemperature) {
+  std::vector<std::string> logprobs;
+  for (const float temperature : {0.2f, 2.0f}) {
+    v1::GenerateRequest request = TextRequest("Once upon a time", 20);
+    request.mutable_sampling()->set_temperature(temperature);
+    request.mutable_sampling()->set_top_k(1);  // the same words at any temperature
+    request.mutable_stopping()->set_ignore_eos(true);
+    request.mutable_response_options()->set_logprobs(5);
+    v1::GenerateResponse response;
+    ASSERT_TRUE(Unary(stories(), request, response).ok());
+    ASSERT_EQ(response.logprobs_size(), 20);
+    EXPECT_LT(response.logprobs(0).logprob(), 0.0f);
+    for (const v1::TokenLogprobs& one : response.logprobs()) {
+      logprobs.push_back(one.SerializeAsString());
+    }
+  }
+  EXPECT_TRUE(std::equal(logprobs.begin(), logprobs.begin() + 20, logprobs.begin() + 20));
+}
+
+// How many of the ids are a part of a character by themselves.
+int CountSplit(Client& client, const std::vector<uint32_t>& ids) {
+  int split = 0;
+  for (const uint32_t id : ids) {
+    v1::DetokenizeRequest request;
+    request.add_ids(id);
+    v1::DetokenizeResponse response;
+    EXPECT_TRUE(
+        Call(client.inference, &v1::InferenceService::Stub::Detokenize, request, response).ok());
+    split += response.text().find("\uFFFD") != std::string::npos;
+  }
+  return split;
+}
+
 TEST_F(StreamingTest, EveryDeltaIsValidUtf8) {
   int split_characters = 0;
   for (Client* client : {&stories(), &tiny()}) {
@@ -106,8 +140,8 @@ TEST_F(StreamingTest, EveryDeltaIsValidUtf8) {
         ASSERT_TRUE(stream.Finish().ok());
         for (const Event& event : stream.events) {
           EXPECT_TRUE(text::CheckUtf8(event.delta().text()).ok());
-          split_characters += event.has_delta() && event.delta().text().empty();
         }
+        if (seed == 0) split_characters += CountSplit(*client, stream.token_ids);
       }
     }
   }

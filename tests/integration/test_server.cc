@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "core/base/check.h"
 
 namespace luna::integration {
@@ -16,8 +16,7 @@ constexpr std::chrono::seconds kPatience(60);
 
 }  // namespace
 
-Client::Client(const std::string& address) {
-  grpc::ChannelArguments arguments;
+Client::Client(const std::string& address, grpc::ChannelArguments arguments) {
   // A connection of its own, whatever other channels of this process there are.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
@@ -83,6 +82,8 @@ Stream::Stream(Client& client, const v1::GenerateRequest& request,
 bool Stream::ReadOne() {
   v1::GenerateEvent event;
   if (!reader->Read(&event)) return false;
+  EXPECT_EQ(event.seq(), events.size());
+  EXPECT_FALSE(terminated()) << "after the end: " << event.ShortDebugString();
   if (event.has_accepted()) accepted = event.accepted();
   if (event.has_prompt()) prompt = event.prompt();
   if (event.has_finished()) finished = event.finished();
@@ -104,7 +105,9 @@ bool Stream::ReadUntil(v1::GenerateEvent::EventCase kind) {
 grpc::Status Stream::Finish() {
   while (ReadOne()) {
   }
-  return reader->Finish();
+  grpc::Status status = reader->Finish();
+  EXPECT_TRUE(!status.ok() || terminated()) << events.size() << " events, and no end";
+  return status;
 }
 
 v1::GenerateRequest TextRequest(const std::string& text, int max_tokens) {
@@ -189,6 +192,33 @@ bool IsIdle(const v1::MemorySnapshot& snapshot) {
   bool ephemeral = false;
   for (const v1::SessionMemory& session : snapshot.sessions()) ephemeral |= session.ephemeral();
   return snapshot.load().running() == 0 && snapshot.load().waiting() == 0 && !ephemeral;
+}
+
+void ExpectInvariants(Client& client) {
+  v1::CheckInvariantsResponse invariants;
+  const grpc::Status status = Call(client.admin, &v1::AdminService::Stub::CheckInvariants,
+                                   v1::CheckInvariantsRequest(), invariants);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(invariants.ok()) << invariants.ShortDebugString();
+}
+
+void ExpectDetails(const grpc::Status& status) {
+  google::rpc::Status full;
+  ASSERT_TRUE(full.ParseFromString(status.error_details()));
+  EXPECT_EQ(full.code(), status.error_code());
+  EXPECT_EQ(full.message(), status.error_message());
+  const auto info = Detail<google::rpc::ErrorInfo>(status);
+  ASSERT_TRUE(info.has_value()) << status.error_message();
+  EXPECT_EQ(info->domain(), "luna");
+  EXPECT_EQ(info->reason(),
+            absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())));
+  EXPECT_EQ(Detail<google::rpc::RetryInfo>(status).has_value(),
+            status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+void ExpectError(const grpc::Status& status, grpc::StatusCode code) {
+  EXPECT_EQ(status.error_code(), code) << status.error_message();
+  ExpectDetails(status);
 }
 
 std::string ViolatedField(const grpc::Status& status) {

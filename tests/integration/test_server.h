@@ -30,7 +30,7 @@ inline constexpr char kSlowModel[] = "dummy:luna";  // context 512
 
 // The stubs of one connection.
 struct Client {
-  explicit Client(const std::string& address);
+  explicit Client(const std::string& address, grpc::ChannelArguments arguments = {});
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::InferenceService::Stub> inference;
@@ -68,7 +68,8 @@ class TestServer {
 
 server::Options OptionsFor(const std::string& model);
 
-// One Generate stream, open.
+// One Generate stream, open. Fails the test where events are not numbered from 0 without a gap, or
+// where a stream that ends with OK has not exactly one terminal event, the last.
 struct Stream {
   Stream(Client& client, const v1::GenerateRequest& request,
          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
@@ -91,6 +92,10 @@ struct Stream {
 
  private:
   bool ReadOne();
+  bool terminated() const { return events.size() > 0 && IsTerminal(events.back()); }
+  static bool IsTerminal(const v1::GenerateEvent& event) {
+    return event.has_finished() || event.has_error();
+  }
 };
 
 v1::GenerateRequest TextRequest(const std::string& text, int max_tokens);
@@ -120,6 +125,8 @@ v1::MemorySnapshot WaitFor(Client& client,
                            const std::function<bool(const v1::MemorySnapshot&)>& wanted);
 // Nothing runs, waits or is held by an ephemeral session.
 bool IsIdle(const v1::MemorySnapshot& snapshot);
+// Fails the test unless a recount of every block finds what the counters say.
+void ExpectInvariants(Client& client);
 
 // The detail of this type that the status carries, if it carries one.
 template <typename T>
@@ -132,6 +139,10 @@ std::optional<T> Detail(const grpc::Status& status) {
   }
   return std::nullopt;
 }
+// Every error of ours carries the ErrorInfo that goes with its code.
+void ExpectDetails(const grpc::Status& status);
+// A status of this code, with its details.
+void ExpectError(const grpc::Status& status, grpc::StatusCode code);
 // The field that the status names, or empty.
 std::string ViolatedField(const grpc::Status& status);
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/status_details.h"
 #include "core/model/model.h"
@@ -297,6 +298,45 @@ TEST(ConvertReplyTest, OnlyTheOwnerSeesTheId) {
   EXPECT_TRUE(ToProto(memory, "ipv4:10.0.0.1").own());
   EXPECT_EQ(ToProto(memory, "ipv4:10.0.0.2").session_id(), "s17");
   EXPECT_FALSE(ToProto(memory, "ipv4:10.0.0.2").own());
+}
+
+TEST(ConvertReplyTest, ALongDeltaLeavesInPartsThatAClientTakes) {
+  constexpr size_t kTokens = 2 * kMaxDeltaTokens + 5;
+  engine::Delta delta;
+  delta.text = std::string(3 * kTokens, 'x');
+  for (size_t i = 0; i < kTokens; ++i) {
+    const auto token = static_cast<TokenId>(i);
+    delta.tokens.push_back(token);
+    // The widest numbers there are.
+    delta.logprobs.push_back({.token = token, .logprob = -1.0f, .top = {}});
+    delta.logprobs.back().top.assign(sample::kMaxLogprobs, {.token = 1 << 30, .logprob = -2.0f});
+  }
+  std::vector<v1::Delta> parts;
+  while (!delta.empty()) {
+    engine::Delta front = SplitFront(delta);
+    parts.push_back(ToProto(front));
+    EXPECT_LT(parts.back().ByteSizeLong(), size_t{4} << 20);
+  }
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].text().size(), 3 * kTokens);
+  size_t at = 0;
+  for (const v1::Delta& part : parts) {
+    ASSERT_EQ(part.logprobs_size(), part.token_ids_size());
+    for (int i = 0; i < part.token_ids_size(); ++i, ++at) {
+      EXPECT_EQ(part.token_ids(i), at);
+      EXPECT_EQ(part.logprobs(i).token_id(), at);
+    }
+  }
+  EXPECT_EQ(at, kTokens);
+  EXPECT_TRUE(parts[1].text().empty());
+}
+
+TEST(ConvertReplyTest, ADeltaWithoutLogprobsIsSplitToo) {
+  engine::Delta delta;
+  delta.tokens.resize(kMaxDeltaTokens + 1);
+  EXPECT_EQ(SplitFront(delta).tokens.size(), kMaxDeltaTokens);
+  EXPECT_EQ(delta.tokens.size(), 1u);
+  EXPECT_TRUE(delta.logprobs.empty());
 }
 
 TEST(ConvertReplyTest, ASeedOfZeroAndAStopIdOfZeroAreSaid) {

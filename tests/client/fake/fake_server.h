@@ -40,6 +40,12 @@ struct Seen {
 grpc::Status BadRequest(const std::string& field, const std::string& description);
 grpc::Status RetryLater(const std::string& message, absl::Duration delay);
 
+struct State;
+class Inference;
+class Sessions;
+class Monitor;
+class Admin;
+
 // A session's prompt counts one token for each started four bytes; an answer is "w1 w2 w3 ...", one
 // word a token, with ids 101, 102, 103, ...; prompts and answers add up in the session, and what no
 // longer fits the context is refused with OUT_OF_RANGE. Thread-safe.
@@ -53,12 +59,6 @@ class FakeServer {
   int open_sessions() const;
 
  private:
-  struct State;
-  class Inference;
-  class Sessions;
-  class Monitor;
-  class Admin;
-
   std::unique_ptr<State> state_;
   std::unique_ptr<Inference> inference_;
   std::unique_ptr<Sessions> sessions_;
