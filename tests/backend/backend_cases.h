@@ -20,7 +20,7 @@ struct BackendCase {
   WeightsFormat weights = WeightsFormat::kF32;
   std::string label() const {
     std::string label = code_path.empty() ? backend : backend + "_" + code_path;
-    if (weights != WeightsFormat::kF32) label += "_" + std::string(WeightsFormatName(weights));
+    if (weights != WeightsFormat::kF32) label.append("_").append(WeightsFormatName(weights));
     return label;
   }
   friend std::ostream& operator<<(std::ostream& out, const BackendCase& c) {

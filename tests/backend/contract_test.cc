@@ -38,8 +38,9 @@ TEST_P(ContractTest, InfoNamesTheNumerics) {
   const auto backend = Make(model);
   EXPECT_EQ(backend->info().name, GetParam().backend);
   const std::string path = GetParam().code_path.empty() ? "reference" : GetParam().code_path;
-  EXPECT_EQ(backend->info().numerics,
-            "weights " + std::string(WeightsFormatName(GetParam().weights)) + ", KV f32, path " + path;
+  EXPECT_EQ(
+      backend->info().numerics,
+      "weights " + std::string(WeightsFormatName(GetParam().weights)) + ", KV f32, path " + path);
   EXPECT_EQ(backend->info().vocab_size, 97);
   EXPECT_EQ(backend->info().context_length, 96);
   EXPECT_GT(backend->info().weights_bytes, 97 * 32);
