@@ -25,7 +25,7 @@ struct Options {
   int threads = 0;
   backend::WeightsFormat weights = backend::WeightsFormat::kF32;
   std::string code_path;  // of the cpu backend; empty: the fastest that this machine has
-  int context = 0;  // tokens; a cap on the model's own
+  int context = 0;        // tokens; a cap on the model's own
   bool no_kv_cache = false;
   int64_t kv_cache_bytes = 0;
   int block_tokens = 16;

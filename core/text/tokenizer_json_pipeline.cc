@@ -191,8 +191,9 @@ absl::StatusOr<AddedAround> ReadPostProcessor(const json& post_processor) {
         continue;
       }
       const auto special = piece.is_object() ? piece.find("SpecialToken") : piece.end();
-      std::string spelling =
-          piece.is_object() && special != piece.end() ? StringMember(*special, "id") : std::string();
+      std::string spelling = piece.is_object() && special != piece.end()
+                                 ? StringMember(*special, "id")
+                                 : std::string();
       std::string& side = after_text ? around.after : around.before;
       if (spelling.empty() || !side.empty()) {
         return Unsupported("post-processor TemplateProcessing is supported with at most one token ",

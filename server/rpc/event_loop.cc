@@ -8,8 +8,8 @@ namespace luna::rpc {
 namespace {
 
 constexpr size_t kUsualReady = 1024;
-// Long answers between two looks at the streams. A new stream is looked at five times until its first
-// token is out, and a long answer may take milliseconds.
+// Long answers between two looks at the streams. A new stream is looked at five times until its
+// first token is out, and a long answer may take milliseconds.
 constexpr size_t kBulkyAtOnce = 1;
 
 class Task final : public EventLoop::Reader {
