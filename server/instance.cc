@@ -106,7 +106,8 @@ absl::Status Instance::MakeBackend(const Options& options) {
         absl::StrCat("--cpu: '", options.code_path,
                      "' is not one of what this machine has: ", absl::StrJoin(paths, ", ")));
   }
-  if (options.backend == "reference" && options.weights != backend::WeightsFormat::kF32) {
+  if (options.backend == "reference" &&
+      options.weights.value_or(backend::WeightsFormat::kF32) != backend::WeightsFormat::kF32) {
     return absl::InvalidArgumentError("--weights: the reference backend keeps f32 alone");
   }
   backend::BackendOptions backend_options;

@@ -19,7 +19,7 @@ struct Raw {
   std::string listen = "127.0.0.1:50051";
   std::string kv_cache_bytes;
   std::string session_quota_bytes;
-  std::string weights = "f32";
+  std::string weights = "auto";
   std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
@@ -70,9 +70,11 @@ void AddModelFlags(CLI::App& app, Options& options, Raw& raw) {
       ->check(InRange(0, 1024))
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--weights", raw.weights,
-                 "What weights are kept in: f32, bf16 (half the memory) or int8 (a quarter)")
-      ->check(OneOf({"f32", "bf16", "int8"}))
+  app.add_option(
+         "--weights", raw.weights,
+         "What weights are kept in: f32, bf16 (half the memory), int8 (a quarter), or what is "
+         "fastest with these instructions")
+      ->check(OneOf({"auto", "f32", "bf16", "int8"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_option("--cpu", options.code_path,

@@ -23,7 +23,7 @@ struct Options {
   bool allow_remote = false;
   std::string backend = "cpu";
   int threads = 0;
-  backend::WeightsFormat weights = backend::WeightsFormat::kF32;
+  std::optional<backend::WeightsFormat> weights;  // unset: the backend's fastest
   std::string code_path;  // of the cpu backend; empty: the fastest that this machine has
   int context = 0;        // tokens; a cap on the model's own
   bool no_kv_cache = false;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,10 +72,10 @@ constexpr std::string_view WeightsFormatName(WeightsFormat format) {
 
 // factory/factory.h makes a backend by name.
 struct BackendOptions {
-  WeightsFormat weights = WeightsFormat::kF32;
-  int num_threads = 0;         // 0: the cores this process may use
-  int max_batch_tokens = 512;  // the largest step it will be given
-  std::string code_path;       // empty: the fastest this machine has; tests force one by its name
+  std::optional<WeightsFormat> weights = std::nullopt;  // unset: the fastest that the code path has
+  int num_threads = 0;                                  // 0: the cores this process may use
+  int max_batch_tokens = 512;                           // the largest step it will be given
+  std::string code_path;  // empty: the fastest this machine has; tests force one by its name
   bool share_small_steps = false;  // all threads take part even where one ends sooner; for tests
 };
 

@@ -86,9 +86,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const mo
   }
   LUNA_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, ChooseKernels(options.code_path));
   BackendOptions effective = options;
+  effective.weights = options.weights.value_or(kernels->fastest);
   if (effective.num_threads == 0) effective.num_threads = cpu::UsableCpus();
   LUNA_ASSIGN_OR_RETURN(auto decoder, cpu::Decoder::Make(model, *kernels, effective));
-  return std::make_unique<CpuBackend>(std::move(model), *kernels, options.weights,
+  return std::make_unique<CpuBackend>(std::move(model), *kernels, *effective.weights,
                                       options.max_batch_tokens, std::move(decoder));
 }
 

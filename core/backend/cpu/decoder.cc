@@ -22,7 +22,7 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
     : model_(std::move(model)),
       config_(model_->config),
       kernels_(kernels),
-      product_(kernels.products.Of(options.weights)),
+      product_(kernels.products.Of(*options.weights)),
       share_small_steps_(options.share_small_steps),
       workers_(options.num_threads),
       sequence_of_row_(options.max_batch_tokens) {

@@ -26,8 +26,8 @@ namespace luna::backend::cpu {
 // be worth its barriers runs on the calling thread alone. A step allocates nothing.
 class Decoder {
  public:
-  // `options` were checked, num_threads is not 0. RESOURCE_EXHAUSTED if weights or scratch do not
-  // fit into memory.
+  // `options` were checked, num_threads is not 0, weights are set. RESOURCE_EXHAUSTED if weights or
+  // scratch do not fit into memory.
   static absl::StatusOr<std::unique_ptr<Decoder>> Make(std::shared_ptr<const model::Model> model,
                                                        const Kernels& kernels,
                                                        const BackendOptions& options);

@@ -1,6 +1,6 @@
-// Int8 weights: whole numbers in [-127, 127] with one scale for 64 inputs of one output.
+// Int8 weights: whole numbers in [-127, 127] with one scale for 32 inputs of one output.
 // Activations have 16 bits, in two bytes: with 8 alone real models lose more than they may. They
-// have one scale for 64 inputs of a row, so that a channel that is far larger than the others, as
+// have one scale for 32 inputs of a row, so that a channel that is far larger than the others, as
 // real models have them, costs the precision of its own group alone.
 #ifndef LUNA_CORE_BACKEND_CPU_INT8_FORMAT_H_
 #define LUNA_CORE_BACKEND_CPU_INT8_FORMAT_H_
@@ -12,7 +12,7 @@
 
 namespace luna::backend::cpu {
 
-inline constexpr int kInt8Group = 64;
+inline constexpr int kInt8Group = 32;
 constexpr int Int8Groups(int inputs) { return (inputs + kInt8Group - 1) / kInt8Group; }
 
 // A panel is its groups one after the other: [kInt8Group / 4][kPanel][4] bytes, each 128 + weight,

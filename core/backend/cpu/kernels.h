@@ -45,6 +45,7 @@ struct Products {
 
 struct Kernels {
   std::string_view name;
+  WeightsFormat fastest;  // of those whose words stay close enough to those of f32
   Products products;
   void (*attend)(const AttendArgs& args);
   // Of one row; `bias` may be null; `out` may be `x`. All [size].

@@ -58,7 +58,8 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 
 const Kernels& Avx2Kernels() {
   static constexpr Kernels kKernels =
-      MakeKernels("avx2", {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+      MakeKernels("avx2", WeightsFormat::kF32,
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

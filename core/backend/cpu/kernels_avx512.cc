@@ -64,7 +64,8 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 
 const Kernels& Avx512Kernels() {
   static constexpr Kernels kKernels =
-      MakeKernels("avx512", {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+      MakeKernels("avx512", WeightsFormat::kF32,
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

@@ -113,8 +113,9 @@ constexpr Product kDotBf16Product = {.panel_bytes = Bf16PanelBytes,
 }  // namespace
 
 const Kernels& Avx512VnniKernels() {
-  static constexpr Kernels kKernels = MakeKernels(
-      "avx512vnni", {.f32 = kF32Product, .bf16 = kDotBf16Product, .int8 = kInt8Product});
+  static constexpr Kernels kKernels =
+      MakeKernels("avx512vnni", WeightsFormat::kInt8,
+                  {.f32 = kF32Product, .bf16 = kDotBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

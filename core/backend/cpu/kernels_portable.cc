@@ -49,7 +49,8 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 
 const Kernels& PortableKernels() {
   static constexpr Kernels kKernels =
-      MakeKernels("portable", {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+      MakeKernels("portable", WeightsFormat::kF32,
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
   return kKernels;
 }
 

@@ -74,9 +74,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(
     return absl::InvalidArgumentError(
         absl::StrCat("code path '", options.code_path, "' is not one of the reference backend's"));
   }
-  if (options.weights != WeightsFormat::kF32) {
+  const WeightsFormat weights = options.weights.value_or(WeightsFormat::kF32);
+  if (weights != WeightsFormat::kF32) {
     return absl::InvalidArgumentError(
-        absl::StrCat("weights format ", AbslView(WeightsFormatName(options.weights)),
+        absl::StrCat("weights format ", AbslView(WeightsFormatName(weights)),
                      " is not one of the reference backend's, which keeps f32"));
   }
   LUNA_RETURN_IF_ERROR(CheckWeights(*model));
