@@ -70,7 +70,7 @@ TEST_F(MonitorTest, PoolAndLoadOfAnIdleServerBalance) {
       Call(client().monitor, &v1::MonitorService::Stub::GetPool, v1::GetPoolRequest(), pool).ok());
   EXPECT_EQ(pool.free_blocks() + pool.cached_blocks() + pool.charged_blocks(), pool.total_blocks());
   EXPECT_EQ(pool.block_tokens(), 16u);
-  EXPECT_GT(pool.weights_bytes(), 100'000'000u);
+  EXPECT_GT(pool.weights_bytes(), 27'000'000u);
   v1::Load load;
   ASSERT_TRUE(
       Call(client().monitor, &v1::MonitorService::Stub::GetLoad, v1::GetLoadRequest(), load).ok());
