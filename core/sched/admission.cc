@@ -1,7 +1,6 @@
 // Who may join the batch.
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/sched/scheduler.h"
 
 namespace luna::sched {
@@ -65,12 +64,11 @@ void Scheduler::Join(Sequence* sequence) {
 }
 
 // The first in line of a caller that would still have fewer places than `richest` with one more.
-Sequence* Scheduler::FirstOfPoorer(uint64_t richest, int runs) const {
+Sequence* Scheduler::FirstOfPoorer(uint64_t richest, int places) const {
   for (Sequence* sequence : waiting_.entries()) {
     if (sequence->caller() == richest) continue;
-    const auto mine = [&](const Sequence* s) { return s->caller() == sequence->caller(); };
-    const auto own = std::count_if(running_.begin(), running_.end(), mine);
-    if (own + 1 < runs) return sequence;
+    const auto own = places_.find(sequence->caller());
+    if ((own == places_.end() ? 0 : own->second) + 1 < places) return sequence;
   }
   return nullptr;
 }
@@ -81,9 +79,9 @@ Sequence* Scheduler::FirstOfPoorer(uint64_t richest, int runs) const {
 void Scheduler::ShareOut() {
   if (static_cast<int>(running_.size()) < options_.max_running) return;
   while (!waiting_.empty()) {
-    absl::flat_hash_map<uint64_t, int> places;
-    for (const Sequence* sequence : running_) ++places[sequence->caller()];
-    const auto richest = std::max_element(places.begin(), places.end(),
+    places_.clear();
+    for (const Sequence* sequence : running_) ++places_[sequence->caller()];
+    const auto richest = std::max_element(places_.begin(), places_.end(),
                                           [](auto& a, auto& b) { return a.second < b.second; });
     Sequence* poorer = FirstOfPoorer(richest->first, richest->second);
     if (poorer == nullptr || !Fits(*poorer)) return;

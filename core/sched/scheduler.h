@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/batch/batch.h"
 #include "core/kv/block_pool.h"
 #include "core/kv/layout.h"
@@ -76,7 +77,7 @@ class Scheduler {
   void Admit();
   void Join(Sequence* sequence);
   void ShareOut();
-  Sequence* FirstOfPoorer(uint64_t richest, int runs) const;
+  Sequence* FirstOfPoorer(uint64_t richest, int places) const;
   bool Fits(const Sequence& sequence) const;
   int64_t Outstanding(const Sequence& sequence) const;
   int64_t Outstanding() const;
@@ -111,9 +112,10 @@ class Scheduler {
     Sequence* sequence;
     int num_tokens;
   };
-  std::vector<Prefill> prefills_;  // scratch of AllotPrefills
-  int64_t spare_ = 0;              // supply less what is outstanding, while rows are made
-  uint64_t hunger_ = 0;            // counts submissions and tokens
+  std::vector<Prefill> prefills_;              // scratch of AllotPrefills
+  absl::flat_hash_map<uint64_t, int> places_;  // scratch of ShareOut: in the batch, by caller
+  int64_t spare_ = 0;    // supply less what is outstanding, while rows are made
+  uint64_t hunger_ = 0;  // counts submissions and tokens
   uint64_t preemptions_ = 0;
 };
 

@@ -16,31 +16,10 @@
 namespace luna::backend::cpu {
 namespace {
 
-constexpr int kWidth = 16;
-using Vec = float __attribute__((vector_size(kWidth * sizeof(float))));
-using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
-constexpr int kTileRows = 6;
-constexpr int kTilePanels = 4;
+#include "core/backend/cpu/avx512_vectors.inc"
+
 constexpr int kInt8Rows = 6;
 constexpr int kInt8Panels = 2;
-
-inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-inline float Sum(Vec v) {
-  // Not _mm512_castps512_ps256 and its kin: g++ 12 warns of uninitialized values inside them.
-  const __m256 quarter = _mm256_add_ps(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
-  __m128 half = _mm_add_ps(_mm256_castps256_ps128(quarter), _mm256_extractf128_ps(quarter, 1));
-  half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-  return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-}
-
-inline float Largest(Vec v) {
-  const __m256 quarter = _mm256_max_ps(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
-  __m128 half = _mm_max_ps(_mm256_castps256_ps128(quarter), _mm256_extractf128_ps(quarter, 1));
-  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
-  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
-}
 
 constexpr bool kInt8Start = true;
 inline IntVec Int8Weights(const std::byte* p) {
@@ -57,8 +36,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 #include "core/backend/cpu/kernel_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
 
-// ---- bf16 with both factors rounded to it
-// ---------------------------------------------------------
+// ---- bf16 with both factors rounded to it -------------------------------------------------------
 
 // A prepared row is [pairs][2] bf16.
 constexpr int kBf16Group = 32;
