@@ -106,13 +106,10 @@ absl::Status Instance::MakeBackend(const Options& options) {
         absl::StrCat("--cpu: '", options.code_path,
                      "' is not one of what this machine has: ", absl::StrJoin(paths, ", ")));
   }
-  if (options.backend == "reference" &&
-      options.weights.value_or(backend::WeightsFormat::kF32) != backend::WeightsFormat::kF32) {
-    return absl::InvalidArgumentError("--weights: the reference backend keeps f32 alone");
-  }
   backend::BackendOptions backend_options;
   backend_options.num_threads = options.threads;
   backend_options.weights = options.weights;
+  backend_options.kv_dtype = options.kv_dtype;
   backend_options.code_path = options.code_path;
   backend_options.max_batch_tokens = options.max_batch_tokens;
   LUNA_ASSIGN_OR_RETURN(backend_, backend::MakeBackend(options.backend, model_, backend_options));

@@ -19,7 +19,7 @@ struct Raw {
   std::string listen = "127.0.0.1:50051";
   std::string kv_cache_bytes;
   std::string session_quota_bytes;
-  std::string weights = "auto";
+  std::string weights = "auto", kv_dtype = "auto";
   std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
@@ -76,6 +76,12 @@ void AddModelFlags(CLI::App& app, Options& options, Raw& raw) {
          "fastest with these instructions")
       ->check(OneOf({"auto", "f32", "bf16", "int8"}))
       ->type_name("FORMAT")
+      ->capture_default_str();
+  app.add_option("--kv-dtype", raw.kv_dtype,
+                 "What keys and values are kept in: f32, bf16 (half the memory), int8 (a quarter), "
+                 "or what is fastest with these instructions")
+      ->check(OneOf({"auto", "f32", "bf16", "int8"}))
+      ->type_name("DTYPE")
       ->capture_default_str();
   app.add_option("--cpu", options.code_path,
                  "Instructions that the cpu backend uses (default: the best this machine has)")
@@ -161,6 +167,10 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
                             backend::WeightsFormat::kInt8}) {
     if (raw.weights == backend::WeightsFormatName(format)) options.weights = format;
   }
+  for (const auto dtype :
+       {backend::KvDtype::kF32, backend::KvDtype::kBf16, backend::KvDtype::kInt8}) {
+    if (raw.kv_dtype == backend::KvDtypeName(dtype)) options.kv_dtype = dtype;
+  }
   if (!raw.seed.empty()) {
     uint64_t seed = 0;
     if (!absl::SimpleAtoi(raw.seed, &seed)) {
@@ -180,7 +190,15 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTogether(const Options& options) {
+// The reference backend has no other.
+template <typename Format>
+absl::Status CheckF32(std::string_view flag, std::optional<Format> format, std::string_view name) {
+  if (format.value_or(Format::kF32) == Format::kF32) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(AbslView(flag), ": '", AbslView(name),
+                                                 "': the reference backend keeps f32 alone"));
+}
+
+absl::Status CheckTogether(const Options& options, const Raw& raw) {
   if (options.model.empty()) {
     return absl::InvalidArgumentError(
         "--model: is required; for a first try: --model models/luna-tiny");
@@ -189,6 +207,10 @@ absl::Status CheckTogether(const Options& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--listen: '", options.listen.ToString(),
                      "' can be reached from other machines; that takes --allow-remote too"));
+  }
+  if (options.backend == "reference") {
+    LUNA_RETURN_IF_ERROR(CheckF32("--weights", options.weights, raw.weights));
+    LUNA_RETURN_IF_ERROR(CheckF32("--kv-dtype", options.kv_dtype, raw.kv_dtype));
   }
   return absl::OkStatus();
 }
@@ -245,7 +267,7 @@ absl::StatusOr<Parsed> ParseOptions(int argc, const char* const* argv) {
     return absl::InvalidArgumentError(error.what());
   }
   LUNA_RETURN_IF_ERROR(ReadRaw(raw, options));
-  LUNA_RETURN_IF_ERROR(CheckTogether(options));
+  LUNA_RETURN_IF_ERROR(CheckTogether(options, raw));
   return options;
 }
 

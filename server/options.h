@@ -24,6 +24,7 @@ struct Options {
   std::string backend = "cpu";
   int threads = 0;
   std::optional<backend::WeightsFormat> weights;  // unset: the backend's fastest
+  std::optional<backend::KvDtype> kv_dtype;       // likewise
   std::string code_path;  // of the cpu backend; empty: the fastest that this machine has
   int context = 0;        // tokens; a cap on the model's own
   bool no_kv_cache = false;

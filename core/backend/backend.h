@@ -70,9 +70,16 @@ constexpr std::string_view WeightsFormatName(WeightsFormat format) {
   return format == WeightsFormat::kF32 ? "f32" : format == WeightsFormat::kBf16 ? "bf16" : "int8";
 }
 
+// What keys and values are kept in; int8 with a scale for each token and head.
+enum class KvDtype { kF32, kBf16, kInt8 };
+constexpr std::string_view KvDtypeName(KvDtype dtype) {
+  return dtype == KvDtype::kF32 ? "f32" : dtype == KvDtype::kBf16 ? "bf16" : "int8";
+}
+
 // factory/factory.h makes a backend by name.
 struct BackendOptions {
   std::optional<WeightsFormat> weights = std::nullopt;  // unset: the fastest that the code path has
+  std::optional<KvDtype> kv_dtype = std::nullopt;       // likewise
   int num_threads = 0;                                  // 0: the cores this process may use
   int max_batch_tokens = 512;                           // the largest step it will be given
   std::string code_path;  // empty: the fastest this machine has; tests force one by its name

@@ -10,17 +10,17 @@
 namespace luna::backend {
 namespace {
 
-absl::Status CheckLayout(const model::ModelConfig& config, const kv::KvLayout& layout,
-                         int32_t num_blocks) {
+absl::Status CheckLayout(const model::ModelConfig& config, int64_t token_layer_bytes,
+                         const kv::KvLayout& layout, int32_t num_blocks) {
   if (num_blocks <= 0 || layout.block_tokens <= 0 || layout.groups.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("KV pool of ", num_blocks, " blocks of ",
                                                    layout.block_tokens, " tokens in ",
                                                    layout.groups.size(), " layer groups"));
   }
-  if (layout.token_layer_bytes != KvPool::TokenLayerBytes(config)) {
+  if (layout.token_layer_bytes != token_layer_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("KV layout has ", layout.token_layer_bytes,
                                                    " bytes a token and layer; this backend has ",
-                                                   KvPool::TokenLayerBytes(config)));
+                                                   token_layer_bytes));
   }
   std::vector<int> seen(config.num_layers, 0);
   for (const kv::LayerGroup& group : layout.groups) {
@@ -48,10 +48,11 @@ absl::Status CheckLayout(const model::ModelConfig& config, const kv::KvLayout& l
 
 }  // namespace
 
-absl::Status KvPool::Allocate(const model::ModelConfig& config, const kv::KvLayout& layout,
-                              int32_t num_blocks) {
+absl::Status KvPool::Allocate(const model::ModelConfig& config, int64_t head_bytes,
+                              const kv::KvLayout& layout, int32_t num_blocks) {
   if (allocated()) return absl::FailedPreconditionError("the KV pool is allocated already");
-  LUNA_RETURN_IF_ERROR(CheckLayout(config, layout, num_blocks));
+  LUNA_RETURN_IF_ERROR(
+      CheckLayout(config, TokenLayerBytes(config, head_bytes), layout, num_blocks));
   if (layout.block_bytes() > std::numeric_limits<int64_t>::max() / num_blocks) {
     return absl::ResourceExhaustedError(
         absl::StrCat("KV pool of ", num_blocks, " blocks of ", layout.block_bytes(), " bytes"));
@@ -60,15 +61,14 @@ absl::Status KvPool::Allocate(const model::ModelConfig& config, const kv::KvLayo
                         MappedMemory::Allocate("KV pool", layout.block_bytes() * num_blocks));
   layout_ = layout;
   num_blocks_ = num_blocks;
-  const int64_t head_stride = int64_t{layout.block_tokens} * config.head_dim;
-  const int64_t values_offset = config.num_kv_heads * head_stride;
+  const int64_t values_offset = head_bytes * layout.block_tokens;
   views_.resize(config.num_layers);
   for (int g = 0; g < layout.num_groups(); ++g) {
     for (int i = 0; i < layout.layers_per_group(); ++i) {
       views_[layout.groups[g].layers[i]] = {
-          .keys = memory_.floats() + i * 2 * values_offset,
-          .block_stride = layout.block_bytes() / static_cast<int64_t>(sizeof(float)),
-          .head_stride = head_stride,
+          .data = memory_.data() + i * layout.token_layer_bytes * layout.block_tokens,
+          .block_stride = layout.block_bytes(),
+          .head_stride = 2 * values_offset,
           .values_offset = values_offset,
           .group = g};
     }

@@ -1,7 +1,8 @@
-// The bytes behind the block ids: keys and values in f32.
+// The bytes behind the block ids.
 #ifndef LUNA_CORE_BACKEND_KV_POOL_H_
 #define LUNA_CORE_BACKEND_KV_POOL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,29 +15,31 @@
 
 namespace luna::backend {
 
-// Where one layer's keys and values lie in every block: floats from the start of the pool.
-//   key of (block, kv head h, slot s): keys + block * block_stride + h * head_stride + s * head_dim
-//   its value: values_offset further on.
+// Where one layer's keys and values lie in every block, in bytes.
+//   keys of (block, kv head h): data + block * block_stride + h * head_stride
+//   its values: values_offset further on.
 struct KvLayerView {
-  float* keys = nullptr;
+  std::byte* data = nullptr;
   int64_t block_stride = 0;
   int64_t head_stride = 0;
   int64_t values_offset = 0;
   int group = 0;  // whose block table leads to this layer's blocks
 };
 
-// Block: [layers of the group][K, V][num_kv_heads][block_tokens][head_dim] f32.
-// Engine thread allocates; while a step runs, workers read and write through the views.
+// Block: [layers of the group][num_kv_heads][keys, values]; how the keys (or values) of
+// block_tokens tokens and one head lie in their bytes is the backend's. Engine thread allocates;
+// while a step runs, workers read and write through the views.
 class KvPool {
  public:
-  static int64_t TokenLayerBytes(const model::ModelConfig& config) {
-    return int64_t{2} * config.kv_size() * static_cast<int64_t>(sizeof(float));
+  // `head_bytes`: of one token's keys, or values, of one head.
+  static int64_t TokenLayerBytes(const model::ModelConfig& config, int64_t head_bytes) {
+    return int64_t{2} * config.num_kv_heads * head_bytes;
   }
 
   // INVALID_ARGUMENT if `layout` does not hold each of the model's layers once or is made for
   // another size; FAILED_PRECONDITION if there is a pool already; RESOURCE_EXHAUSTED.
-  absl::Status Allocate(const model::ModelConfig& config, const kv::KvLayout& layout,
-                        int32_t num_blocks);
+  absl::Status Allocate(const model::ModelConfig& config, int64_t head_bytes,
+                        const kv::KvLayout& layout, int32_t num_blocks);
   // INVALID_ARGUMENT for a block outside the pool; then nothing was copied.
   absl::Status Copy(std::span<const BlockCopy> copies);
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backend/backend.h"
@@ -18,9 +19,11 @@ struct BackendCase {
   std::string backend;
   std::string code_path;
   WeightsFormat weights = WeightsFormat::kF32;
+  KvDtype kv_dtype = KvDtype::kF32;
   std::string label() const {
     std::string label = code_path.empty() ? backend : backend + "_" + code_path;
     if (weights != WeightsFormat::kF32) label.append("_").append(WeightsFormatName(weights));
+    if (kv_dtype != KvDtype::kF32) label.append("_kv_").append(KvDtypeName(kv_dtype));
     return label;
   }
   friend std::ostream& operator<<(std::ostream& out, const BackendCase& c) {
@@ -28,7 +31,7 @@ struct BackendCase {
   }
 };
 
-// Those that compute with the file's weights, in f32.
+// Those that compute with the file's weights, and with keys and values as they come, in f32.
 inline std::vector<BackendCase> ExactBackendCases() {
   std::vector<BackendCase> cases = {{.backend = "reference", .code_path = ""}};
   for (const std::string& path : CpuCodePaths()) {
@@ -37,12 +40,18 @@ inline std::vector<BackendCase> ExactBackendCases() {
   return cases;
 }
 
-// Those that round the weights.
+// Those that round the weights, keys and values.
 inline std::vector<BackendCase> RoundingBackendCases() {
   std::vector<BackendCase> cases;
   for (const std::string& path : CpuCodePaths()) {
-    for (const auto weights : {WeightsFormat::kBf16, WeightsFormat::kInt8}) {
-      cases.push_back({.backend = "cpu", .code_path = path, .weights = weights});
+    const BackendCase cpu = {.backend = "cpu", .code_path = path};
+    for (const auto& [weights, kv_dtype] : {std::pair{WeightsFormat::kBf16, KvDtype::kBf16},
+                                            {WeightsFormat::kInt8, KvDtype::kInt8},
+                                            {WeightsFormat::kF32, KvDtype::kInt8}}) {
+      BackendCase c = cpu;
+      c.weights = weights;
+      c.kv_dtype = kv_dtype;
+      cases.push_back(c);
     }
   }
   return cases;
@@ -59,6 +68,7 @@ inline std::unique_ptr<Backend> MustMakeBackend(const BackendCase& c,
                                                 int num_threads = 2, int max_batch_tokens = 256) {
   auto made = MakeBackend(c.backend, std::move(model),
                           {.weights = c.weights,
+                           .kv_dtype = c.kv_dtype,
                            .num_threads = num_threads,
                            .max_batch_tokens = max_batch_tokens,
                            .code_path = c.code_path,

@@ -38,13 +38,17 @@ TEST_P(ContractTest, InfoNamesTheNumerics) {
   const auto backend = Make(model);
   EXPECT_EQ(backend->info().name, GetParam().backend);
   const std::string path = GetParam().code_path.empty() ? "reference" : GetParam().code_path;
-  EXPECT_EQ(
-      backend->info().numerics,
-      "weights " + std::string(WeightsFormatName(GetParam().weights)) + ", KV f32, path " + path);
+  const std::string weights(WeightsFormatName(GetParam().weights));
+  const std::string kv_dtype(KvDtypeName(GetParam().kv_dtype));
+  EXPECT_EQ(backend->info().numerics,
+            std::string("weights ").append(weights) + ", KV " + kv_dtype + ", path " + path);
   EXPECT_EQ(backend->info().vocab_size, 97);
   EXPECT_EQ(backend->info().context_length, 96);
   EXPECT_GT(backend->info().weights_bytes, 97 * 32);
-  EXPECT_EQ(backend->token_layer_bytes(), 2 * 24 * 4);
+  const int head_bytes = GetParam().kv_dtype == KvDtype::kF32    ? 24 * 4
+                         : GetParam().kv_dtype == KvDtype::kBf16 ? 24 * 2
+                                                                 : 24 + 4;  // and its scale
+  EXPECT_EQ(backend->token_layer_bytes(), 2 * head_bytes);
   EXPECT_EQ(backend->depth(), 1);
 }
 

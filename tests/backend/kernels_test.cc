@@ -88,45 +88,6 @@ TEST_P(KernelsTest, ActivationKeepsNanAndTheSignOfInfinity) {
   EXPECT_EQ(out[1], std::numeric_limits<float>::infinity());
 }
 
-TEST_P(KernelsTest, AttendEqualsTheReference) {
-  constexpr int kBlocks = 12, kPositions = 37;
-  for (const int head_dim : {1, 8, 12, 20, 64, 72, 256}) {
-    for (const int block_tokens : {1, 5, 16, 32}) {
-      const int num_blocks = std::max(kBlocks, kPositions / block_tokens + 1);
-      const int64_t head_stride = int64_t{block_tokens} * head_dim, values_offset = 2 * head_stride;
-      const std::vector<float> pool = Random(num_blocks * 2 * values_offset, 11);
-      const KvLayerView view{.keys = const_cast<float*>(pool.data()),
-                             .block_stride = 2 * values_offset,
-                             .head_stride = head_stride,
-                             .values_offset = values_offset,
-                             .group = 0};
-      std::vector<int32_t> table;
-      for (int i = 0; i * block_tokens < kPositions; ++i) table.push_back(num_blocks - 1 - i);
-      const std::vector<float> q = Random(head_dim, 12);
-      std::vector<float> scores(kPositions + kScorePadding), out(head_dim), expected(head_dim);
-      for (const auto& [first, last] : {std::pair{0, 0}, {0, 36}, {6, 30}, {17, 17}, {3, 22}}) {
-        const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-        reference::Attend(q, view, 1, table, block_tokens, first, last, scale, scores, expected);
-        kernels_.attend({.q = q.data(),
-                         .keys = view.keys + head_stride,
-                         .values_offset = values_offset,
-                         .block_stride = view.block_stride,
-                         .table = table.data(),
-                         .block_tokens = block_tokens,
-                         .head_dim = head_dim,
-                         .first = first,
-                         .last = last,
-                         .scale = scale,
-                         .scores = scores.data(),
-                         .out = out.data()});
-        EXPECT_THAT(out, testing::Pointwise(testing::FloatNear(3e-6f), expected))
-            << "head " << head_dim << ", blocks of " << block_tokens << ", " << first << " to "
-            << last;
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Paths, KernelsTest,
                          testing::ValuesIn(AvailableKernels().begin(), AvailableKernels().end()),
                          [](const auto& info) { return std::string(info.param->name); });

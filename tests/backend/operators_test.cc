@@ -71,15 +71,16 @@ TEST(OperatorsTest, ActivationsHaveTheirKnownValues) {
 TEST(OperatorsTest, AttendReadsThroughTheTableAndHonoursTheRange) {
   // Blocks of 2 tokens, 2 kv heads of 3: [K, V][head][slot][3].
   constexpr int kHeadDim = 3, kBlockTokens = 2, kBlocks = 4;
+  constexpr int64_t kFloatBytes = sizeof(float);
   const int64_t head_stride = kBlockTokens * kHeadDim, values_offset = 2 * head_stride;
   std::vector<float> pool(kBlocks * 2 * values_offset);
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   for (float& value : pool) value = normal(random);
-  const KvLayerView view{.keys = pool.data(),
-                         .block_stride = 2 * values_offset,
-                         .head_stride = head_stride,
-                         .values_offset = values_offset,
+  const KvLayerView view{.data = reinterpret_cast<std::byte*>(pool.data()),
+                         .block_stride = 2 * values_offset * kFloatBytes,
+                         .head_stride = head_stride * kFloatBytes,
+                         .values_offset = values_offset * kFloatBytes,
                          .group = 0};
   const std::vector<int32_t> table = {-1, 3, 0};  // positions 0 and 1 are gone
   const std::vector<float> q = {0.3f, -1.2f, 0.7f};

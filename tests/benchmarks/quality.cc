@@ -1,16 +1,17 @@
 // What a number format costs in quality: the distributions of the next token on real text, against
-// f32 weights of the same file.
+// f32 weights and KV of the same file.
 //   luna-quality MODEL TEXT_FILE [--windows N] [--window TOKENS] [--path NAME]
-// For each format: mean Kullback-Leibler divergence from f32 in nats a token, and in how many
-// places the likeliest token is the same. The divergence is taken over the kTop likeliest tokens of
-// f32, the others counting as one: that is a lower bound, and close, since they hold next to
-// nothing.
+// For each choice of weights format and KV dtype: mean Kullback-Leibler divergence from f32 in nats
+// a token, and in how many places the likeliest token is the same. The divergence is taken over the
+// kTop likeliest tokens of f32, the others counting as one: that is a lower bound, and close, since
+// they hold next to nothing.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backend/factory/factory.h"
@@ -37,9 +38,9 @@ struct Arguments {
 class Subject {
  public:
   Subject(const std::shared_ptr<const model::Model>& model, const Arguments& arguments,
-          WeightsFormat weights)
+          WeightsFormat weights, KvDtype kv_dtype)
       : config_(model->config),
-        backend_(Make(model, arguments, weights)),
+        backend_(Make(model, arguments, weights, kv_dtype)),
         driver_(*backend_, config_, kBlockTokens,
                 (arguments.window / kBlockTokens + 8) *
                     TestLayout(config_, kBlockTokens, *backend_).num_groups()) {}
@@ -66,10 +67,13 @@ class Subject {
   static constexpr int kBlockTokens = 16;
 
   static std::unique_ptr<Backend> Make(const std::shared_ptr<const model::Model>& model,
-                                       const Arguments& arguments, WeightsFormat weights) {
-    auto backend = MakeBackend(
-        "cpu", model,
-        {.weights = weights, .max_batch_tokens = kChunk, .code_path = arguments.code_path});
+                                       const Arguments& arguments, WeightsFormat weights,
+                                       KvDtype kv_dtype) {
+    auto backend = MakeBackend("cpu", model,
+                               {.weights = weights,
+                                .kv_dtype = kv_dtype,
+                                .max_batch_tokens = kChunk,
+                                .code_path = arguments.code_path});
     LUNA_CHECK(backend.ok()) << backend.status();
     return *std::move(backend);
   }
@@ -109,10 +113,15 @@ struct Difference {
 
 void Compare(const std::shared_ptr<const model::Model>& model, const Arguments& arguments,
              std::span<const TokenId> tokens) {
-  Subject exact(model, arguments, WeightsFormat::kF32);
+  Subject exact(model, arguments, WeightsFormat::kF32, KvDtype::kF32);
   std::vector<std::unique_ptr<Subject>> subjects;
-  for (const WeightsFormat format : {WeightsFormat::kBf16, WeightsFormat::kInt8}) {
-    subjects.push_back(std::make_unique<Subject>(model, arguments, format));
+  for (const auto& [weights, kv_dtype] : {std::pair{WeightsFormat::kF32, KvDtype::kBf16},
+                                          {WeightsFormat::kF32, KvDtype::kInt8},
+                                          {WeightsFormat::kBf16, KvDtype::kBf16},
+                                          {WeightsFormat::kInt8, KvDtype::kF32},
+                                          {WeightsFormat::kInt8, KvDtype::kBf16},
+                                          {WeightsFormat::kInt8, KvDtype::kInt8}}) {
+    subjects.push_back(std::make_unique<Subject>(model, arguments, weights, kv_dtype));
   }
   std::vector<Difference> differences(subjects.size());
   const size_t length = arguments.window;

@@ -109,6 +109,7 @@ TEST_F(ErrorsTest, WhatCanNeverFitTheQuotaIsAFailedPrecondition) {
 
 TEST_F(ErrorsTest, WhatCanNeverFitThePoolIsAFailedPrecondition) {
   server::Options options = OptionsFor(kTinyModel);
+  options.kv_dtype = backend::KvDtype::kF32;
   options.kv_cache_bytes = 2 * 13824;  // two blocks of sixteen tokens
   TestServer small(options);
   v1::GenerateRequest request;

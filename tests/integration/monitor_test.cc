@@ -43,11 +43,13 @@ TEST_F(MonitorTest, ASessionsMemoryIsWatchedWhileItSpeaks) {
   const v1::SessionMemory memory = find(snapshot);
   EXPECT_TRUE(memory.own());
   EXPECT_FALSE(memory.ephemeral());
-  EXPECT_EQ(snapshot.pool().bytes_per_token(), 32768u);
-  EXPECT_EQ(snapshot.pool().block_bytes(), 16 * 32768u);
+  // 8 layers and heads of 64, a byte and their share of a scale each, for keys and for values.
+  constexpr uint64_t kTokenBytes = 8 * 8 * 2 * (64 + sizeof(float));
+  EXPECT_EQ(snapshot.pool().bytes_per_token(), kTokenBytes);
+  EXPECT_EQ(snapshot.pool().block_bytes(), 16 * kTokenBytes);
   EXPECT_EQ(memory.charged_bytes(), memory.used_bytes() + memory.slack_bytes());
   // The token that was sampled last has no keys and values yet.
-  EXPECT_EQ(memory.used_bytes(), (memory.tokens() - 1) * 32768u);
+  EXPECT_EQ(memory.used_bytes(), (memory.tokens() - 1) * kTokenBytes);
   EXPECT_EQ(memory.private_blocks(), (memory.tokens() - 1 + 15) / 16);
   EXPECT_GE(memory.peak_bytes(), memory.charged_bytes());
   EXPECT_EQ(snapshot.load().running(), 1u);

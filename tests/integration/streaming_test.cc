@@ -291,8 +291,9 @@ TEST_F(StreamingTest, GetModelSaysWhatIsServed) {
   EXPECT_EQ(model.backend(), "cpu");
   EXPECT_FALSE(model.numerics().empty());
   EXPECT_FALSE(model.digest().empty());
+  constexpr uint64_t kHeads = 5;  // each with a scale
   EXPECT_EQ(model.kv_bytes_per_token(),
-            uint64_t{model.num_layers()} * 2 * model.hidden_size() * sizeof(float));
+            model.num_layers() * 2 * (model.hidden_size() + kHeads * sizeof(float)));
   EXPECT_FALSE(model.has_chat_template());
   EXPECT_EQ(model.end_ids_size(), 1);
   EXPECT_THAT(model.server_version(), Not(::testing::IsEmpty()));

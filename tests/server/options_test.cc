@@ -51,23 +51,35 @@ TEST(OptionsTest, DefaultsAreThoseOfTheHelp) {
 }
 
 TEST(OptionsTest, EveryFlagIsRead) {
-  const Options options = ParseGood({"--model=dummy:luna", "--model-name=x",
-                                     "--listen",           "0.0.0.0:0",
-                                     "--allow-remote",     "--backend=reference",
-                                     "--threads=3",        "--weights=int8",
-                                     "--cpu=avx2",         "--context=128",
-                                     "--no-kv-cache",      "--kv-cache-bytes=2M",
-                                     "--block-tokens=8",   "--max-batch-tokens=64",
-                                     "--max-sessions=5",   "--session-quota-bytes=64K",
-                                     "--queue-limit=7",    "--seed=18446744073709551615",
-                                     "--log-level=debug",  "--drain-timeout=1500ms"});
+  const Options options = ParseGood({"--model=dummy:luna",
+                                     "--model-name=x",
+                                     "--listen",
+                                     "0.0.0.0:0",
+                                     "--allow-remote",
+                                     "--backend=reference",
+                                     "--threads=3",
+                                     "--weights=f32",
+                                     "--kv-dtype=f32",
+                                     "--cpu=avx2",
+                                     "--context=128",
+                                     "--no-kv-cache",
+                                     "--kv-cache-bytes=2M",
+                                     "--block-tokens=8",
+                                     "--max-batch-tokens=64",
+                                     "--max-sessions=5",
+                                     "--session-quota-bytes=64K",
+                                     "--queue-limit=7",
+                                     "--seed=18446744073709551615",
+                                     "--log-level=debug",
+                                     "--drain-timeout=1500ms"});
   EXPECT_EQ(options.model, "dummy:luna");
   EXPECT_EQ(options.model_name, "x");
   EXPECT_TRUE(options.listen.IsAny());
   EXPECT_EQ(options.listen.port, 0);
   EXPECT_EQ(options.backend, "reference");
   EXPECT_EQ(options.threads, 3);
-  EXPECT_EQ(options.weights, backend::WeightsFormat::kInt8);
+  EXPECT_EQ(options.weights, backend::WeightsFormat::kF32);
+  EXPECT_EQ(options.kv_dtype, backend::KvDtype::kF32);
   EXPECT_EQ(options.code_path, "avx2");
   EXPECT_EQ(options.context, 128);
   EXPECT_TRUE(options.no_kv_cache);

@@ -8,6 +8,7 @@
 #include "core/backend/cpu/cpu_count.h"
 #include "core/backend/cpu/decoder.h"
 #include "core/backend/cpu/kernels.h"
+#include "core/backend/cpu/kv_format.h"
 #include "core/backend/kv_pool.h"
 #include "core/base/absl_view.h"
 #include "core/base/status_macros.h"
@@ -17,14 +18,17 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
+  // `options` have all that may be unset.
   CpuBackend(std::shared_ptr<const model::Model> model, const cpu::Kernels& kernels,
-             WeightsFormat weights, int max_batch_tokens, std::unique_ptr<cpu::Decoder> decoder)
+             const BackendOptions& options, std::unique_ptr<cpu::Decoder> decoder)
       : model_(std::move(model)),
-        max_batch_tokens_(max_batch_tokens),
+        max_batch_tokens_(options.max_batch_tokens),
+        kv_head_bytes_(cpu::KvHeadBytes(*options.kv_dtype, model_->config.head_dim)),
         decoder_(std::move(decoder)) {
     info_ = {.name = "cpu",
-             .numerics = absl::StrCat("weights ", AbslView(WeightsFormatName(weights)),
-                                      ", KV f32, path ", AbslView(kernels.name)),
+             .numerics = absl::StrCat("weights ", AbslView(WeightsFormatName(*options.weights)),
+                                      ", KV ", AbslView(KvDtypeName(*options.kv_dtype)), ", path ",
+                                      AbslView(kernels.name)),
              .vocab_size = model_->config.vocab_size,
              .context_length = model_->config.context_length,
              .weights_bytes = decoder_->weights_bytes()};
@@ -32,9 +36,11 @@ class CpuBackend final : public Backend {
   }
 
   const BackendInfo& info() const override { return info_; }
-  int64_t token_layer_bytes() const override { return KvPool::TokenLayerBytes(model_->config); }
+  int64_t token_layer_bytes() const override {
+    return KvPool::TokenLayerBytes(model_->config, kv_head_bytes_);
+  }
   absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) override {
-    return pool_.Allocate(model_->config, layout, num_blocks);
+    return pool_.Allocate(model_->config, kv_head_bytes_, layout, num_blocks);
   }
   absl::Status CopyBlocks(std::span<const BlockCopy> copies) override { return pool_.Copy(copies); }
 
@@ -58,6 +64,7 @@ class CpuBackend final : public Backend {
  private:
   const std::shared_ptr<const model::Model> model_;
   const int max_batch_tokens_;
+  const int64_t kv_head_bytes_;  // of one token's keys, or values
   BackendInfo info_;
   KvPool pool_;
   std::unique_ptr<cpu::Decoder> decoder_;
@@ -74,6 +81,13 @@ absl::StatusOr<const cpu::Kernels*> ChooseKernels(const std::string& code_path) 
       "code path '", code_path, "' is not one of: ", absl::StrJoin(CpuCodePaths(), ", ")));
 }
 
+// The smallest whose words stay close enough to those of f32 (docs/benchmarks.md). Keys that a norm
+// has scaled channel by channel have some far above the others, and one scale for all costs too
+// much.
+KvDtype FastestKvDtype(const model::Model& model) {
+  return model.weights.layers.front().k_norm ? KvDtype::kBf16 : KvDtype::kInt8;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const model::Model> model,
@@ -87,10 +101,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const mo
   LUNA_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, ChooseKernels(options.code_path));
   BackendOptions effective = options;
   effective.weights = options.weights.value_or(kernels->fastest);
+  effective.kv_dtype = options.kv_dtype.value_or(FastestKvDtype(*model));
   if (effective.num_threads == 0) effective.num_threads = cpu::UsableCpus();
   LUNA_ASSIGN_OR_RETURN(auto decoder, cpu::Decoder::Make(model, *kernels, effective));
-  return std::make_unique<CpuBackend>(std::move(model), *kernels, *effective.weights,
-                                      options.max_batch_tokens, std::move(decoder));
+  return std::make_unique<CpuBackend>(std::move(model), *kernels, effective, std::move(decoder));
 }
 
 std::vector<std::string> CpuCodePaths() {

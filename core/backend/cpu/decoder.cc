@@ -23,6 +23,7 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
       config_(model_->config),
       kernels_(kernels),
       product_(kernels.products.Of(*options.weights)),
+      kv_format_(kernels.kv_formats.Of(*options.kv_dtype)),
       share_small_steps_(options.share_small_steps),
       workers_(options.num_threads),
       sequence_of_row_(options.max_batch_tokens) {
@@ -184,55 +185,69 @@ void Decoder::RotateAndStore(int layer, int thread) {
     finish(k, config_.num_kv_heads, w.k_norm);
     const int position = work_.batch->positions[row];
     const auto table = work_.batch->block_table(view.group, sequence_of_row_[row]);
-    float* slot = view.keys + table[position / block_tokens] * view.block_stride +
-                  int64_t{position % block_tokens} * head_dim;
-    for (int h = 0; h < config_.num_kv_heads; ++h, slot += view.head_stride) {
-      std::memcpy(slot, k + int64_t{h} * head_dim, head_dim * sizeof(float));
-      std::memcpy(slot + view.values_offset, v + int64_t{h} * head_dim, head_dim * sizeof(float));
+    std::byte* keys = view.data + table[position / block_tokens] * view.block_stride;
+    for (int h = 0; h < config_.num_kv_heads; ++h, keys += view.head_stride) {
+      kv_format_.store(k + int64_t{h} * head_dim, v + int64_t{h} * head_dim, head_dim, block_tokens,
+                       position % block_tokens, keys, keys + view.values_offset);
     }
   }
 }
 
-void Decoder::Attend(int layer, int thread) {
-  constexpr int kPairCost = 16;  // positions that the work around a pair is worth
+AttendArgs Decoder::AttendArgsOf(int layer, int thread) const {
   const KvLayerView& view = work_.pool->view(layer);
-  const int window = config_.layers[layer].sliding_window;
-  const int heads_per_kv_head = config_.num_heads / config_.num_kv_heads;
-  const std::vector<int32_t>& positions = work_.batch->positions;
+  const int heads = config_.num_heads / config_.num_kv_heads;
+  return {.q_stride = scratch_.qkv.stride,
+          .out_stride = scratch_.attended.stride,
+          .heads = heads,
+          .head_dim = config_.head_dim,
+          .window = config_.layers[layer].sliding_window,
+          .scale = config_.attention_scale,
+          .values_offset = view.values_offset,
+          .block_stride = view.block_stride,
+          .block_tokens = work_.pool->layout().block_tokens,
+          .scores = scratch_.scores.row(int64_t{thread} * AttendQueries(heads)),
+          .score_stride = scratch_.scores.stride};
+}
+
+void Decoder::Attend(int layer, int thread) {
+  constexpr int kCallCost = 16;  // positions that the work around a token and head is worth
+  const batch::Batch& batch = *work_.batch;
+  const KvLayerView& view = work_.pool->view(layer);
+  AttendArgs args = AttendArgsOf(layer, thread);
   const auto cost_of = [&](int row) {
-    return int64_t{positions[row]} - FirstVisible(positions[row], window) + kPairCost;
+    const int position = batch.positions[row];
+    return int64_t{position} - FirstVisible(position, args.window) + kCallCost;
   };
   int64_t total = 0;
-  for (int row = 0; row < work_.rows; ++row) total += cost_of(row) * config_.num_heads;
+  for (int row = 0; row < work_.rows; ++row) total += cost_of(row) * config_.num_kv_heads;
   const int64_t begin = total * thread / work_.threads;
   const int64_t end = total * (thread + 1) / work_.threads;
 
-  AttendArgs args{.values_offset = view.values_offset,
-                  .block_stride = view.block_stride,
-                  .block_tokens = work_.pool->layout().block_tokens,
-                  .head_dim = config_.head_dim,
-                  .scale = config_.attention_scale,
-                  .scores = scratch_.scores.row(thread)};
-  const int together = PreparedTogether(config_.head_dim);
-  int64_t at = 0;  // heads belong to the thread in whose share of the cost they begin
-  for (int row = 0; row < work_.rows; ++row) {
-    const int64_t cost = cost_of(row);
-    args.table = work_.batch->block_table(view.group, sequence_of_row_[row]).data();
-    args.last = positions[row];
-    args.first = FirstVisible(args.last, window);
-    for (int first = 0; first < config_.num_heads; first += together) {
-      const int behind = std::min(first + together, config_.num_heads);
+  const int kv_head_size = args.heads * config_.head_dim;
+  const int together = PreparedTogether(kv_head_size);
+  int64_t at = 0;  // what begins in a thread's share of the cost is the thread's
+  for (int row = 0; row < work_.rows; row += args.tokens) {
+    const int sequence = sequence_of_row_[row];
+    args.tokens = std::min(AttendTokens(args.heads), batch.sequence_starts[sequence + 1] - row);
+    args.position = batch.positions[row];
+    args.table = batch.block_table(view.group, sequence).data();
+    int64_t cost = 0;
+    for (int i = 0; i < args.tokens; ++i) cost += cost_of(row + i);
+    for (int first = 0; first < config_.num_kv_heads; first += together) {
+      const int behind = std::min(first + together, config_.num_kv_heads);
       const bool is_ours = at >= begin && at < end;
       at += cost * (behind - first);
       if (!is_ours) continue;
       for (int h = first; h < behind; ++h) {
-        args.q = scratch_.qkv.row(row) + int64_t{h} * config_.head_dim;
-        args.keys = view.keys + h / heads_per_kv_head * view.head_stride;
-        args.out = scratch_.attended.row(row) + int64_t{h} * config_.head_dim;
-        kernels_.attend(args);
+        args.q = scratch_.qkv.row(row) + int64_t{h} * kv_head_size;
+        args.out = scratch_.attended.row(row) + int64_t{h} * kv_head_size;
+        args.keys = view.data + h * view.head_stride;
+        kv_format_.attend(args);
       }
-      Prepare(scratch_.attended, scratch_.prepared_attended, row, config_.q_size(),
-              first * config_.head_dim, behind * config_.head_dim);
+      for (int i = 0; i < args.tokens; ++i) {
+        Prepare(scratch_.attended, scratch_.prepared_attended, row + i, config_.q_size(),
+                first * kv_head_size, behind * kv_head_size);
+      }
     }
   }
 }

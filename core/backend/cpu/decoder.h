@@ -26,8 +26,8 @@ namespace luna::backend::cpu {
 // be worth its barriers runs on the calling thread alone. A step allocates nothing.
 class Decoder {
  public:
-  // `options` were checked, num_threads is not 0, weights are set. RESOURCE_EXHAUSTED if weights or
-  // scratch do not fit into memory.
+  // `options` were checked, num_threads is not 0, weights and kv_dtype are set. RESOURCE_EXHAUSTED
+  // if weights or scratch do not fit into memory.
   static absl::StatusOr<std::unique_ptr<Decoder>> Make(std::shared_ptr<const model::Model> model,
                                                        const Kernels& kernels,
                                                        const BackendOptions& options);
@@ -63,6 +63,8 @@ class Decoder {
   // QK norm and RoPE in place; keys and values into their slots.
   void RotateAndStore(int layer, int thread);
   void Attend(int layer, int thread);
+  // Those of `args` that are the same for the whole layer.
+  AttendArgs AttendArgsOf(int layer, int thread) const;
   // The product with `matrix`'s panels of this thread; added to the hidden states, or, where a post
   // norm comes first, left in `projected`.
   void ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
@@ -80,7 +82,8 @@ class Decoder {
   const std::shared_ptr<const model::Model> model_;
   const model::ModelConfig& config_;  // model_'s
   const Kernels& kernels_;
-  const Product& product_;  // kernels_'s
+  const Product& product_;     // kernels_'s
+  const KvFormat& kv_format_;  // kernels_'s
   const bool share_small_steps_;
   WorkerPool workers_;
   PackedWeights weights_;

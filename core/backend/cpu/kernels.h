@@ -7,26 +7,11 @@
 #include <string_view>
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/kv_format.h"
 #include "core/backend/cpu/product.h"
 #include "core/model/config.h"
 
 namespace luna::backend::cpu {
-
-// One head of one token attends to positions [first, last], in order of position.
-struct AttendArgs {
-  const float* q = nullptr;        // [head_dim]
-  const float* keys = nullptr;     // of the kv head in block 0: [block_tokens, head_dim]
-  int64_t values_offset = 0;       // floats from a key to its value
-  int64_t block_stride = 0;        // floats
-  const int32_t* table = nullptr;  // entry i: positions [i * block_tokens, (i + 1) * block_tokens)
-  int block_tokens = 0;
-  int head_dim = 0;
-  int first = 0, last = 0;
-  float scale = 1.0f;
-  float* scores = nullptr;  // scratch, last - first + 1 + kScorePadding
-  float* out = nullptr;     // [head_dim]
-};
-inline constexpr int kScorePadding = 16;
 
 struct Products {
   Product f32, bf16, int8;
@@ -43,11 +28,18 @@ struct Products {
   }
 };
 
+struct KvFormats {
+  KvFormat f32, bf16, int8;
+  const KvFormat& Of(KvDtype dtype) const {
+    return dtype == KvDtype::kF32 ? f32 : dtype == KvDtype::kBf16 ? bf16 : int8;
+  }
+};
+
 struct Kernels {
   std::string_view name;
   WeightsFormat fastest;  // of those whose words stay close enough to those of f32
   Products products;
-  void (*attend)(const AttendArgs& args);
+  KvFormats kv_formats;
   // Of one row; `bias` may be null; `out` may be `x`. All [size].
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,
                      int size, float* out);

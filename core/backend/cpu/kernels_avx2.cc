@@ -19,11 +19,27 @@ namespace {
 constexpr int kWidth = 8;
 using Vec = float __attribute__((vector_size(kWidth * sizeof(float))));
 using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
+using Bytes = int8_t __attribute__((vector_size(kWidth)));
 constexpr int kTileRows = 6;
 constexpr int kTilePanels = 1;
 constexpr int kInt8Rows = 2;
 constexpr int kInt8Panels = 1;
+constexpr int kAttendSums = 8;
 
+inline IntVec WidenBytes(Bytes v) {
+  int64_t bits;
+  memcpy(&bits, &v, sizeof(bits));
+  return reinterpret_cast<IntVec>(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bits)));
+}
+inline Bytes NarrowInts(IntVec v) {
+  const __m256i ints = reinterpret_cast<__m256i>(v);
+  const __m128i shorts =
+      _mm_packs_epi32(_mm256_castsi256_si128(ints), _mm256_extracti128_si256(ints, 1));
+  const int64_t bits = _mm_cvtsi128_si64(_mm_packs_epi16(shorts, shorts));
+  Bytes bytes;
+  memcpy(&bytes, &bits, sizeof(bytes));
+  return bytes;
+}
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 inline float Sum(Vec v) {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -52,6 +68,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
 
 }  // namespace
@@ -59,7 +76,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 const Kernels& Avx2Kernels() {
   static constexpr Kernels kKernels =
       MakeKernels("avx2", WeightsFormat::kF32,
-                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product}, kKvFormats);
   return kKernels;
 }
 

@@ -37,6 +37,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
 
 }  // namespace
@@ -44,7 +45,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 const Kernels& Avx512Kernels() {
   static constexpr Kernels kKernels =
       MakeKernels("avx512", WeightsFormat::kF32,
-                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product}, kKvFormats);
   return kKernels;
 }
 

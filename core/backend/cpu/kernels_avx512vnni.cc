@@ -34,6 +34,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
 
 // ---- bf16 with both factors rounded to it -------------------------------------------------------
@@ -93,7 +94,7 @@ constexpr Product kDotBf16Product = {.panel_bytes = Bf16PanelBytes,
 const Kernels& Avx512VnniKernels() {
   static constexpr Kernels kKernels =
       MakeKernels("avx512vnni", WeightsFormat::kInt8,
-                  {.f32 = kF32Product, .bf16 = kDotBf16Product, .int8 = kInt8Product});
+                  {.f32 = kF32Product, .bf16 = kDotBf16Product, .int8 = kInt8Product}, kKvFormats);
   return kKernels;
 }
 

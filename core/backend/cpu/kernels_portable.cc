@@ -12,11 +12,15 @@ namespace {
 constexpr int kWidth = 4;
 using Vec = float __attribute__((vector_size(kWidth * sizeof(float))));
 using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
+using Bytes = int8_t __attribute__((vector_size(kWidth)));
 constexpr int kTileRows = 2;
 constexpr int kTilePanels = 1;
 constexpr int kInt8Rows = 2;
 constexpr int kInt8Panels = 1;
+constexpr int kAttendSums = 8;
 
+inline IntVec WidenBytes(Bytes v) { return __builtin_convertvector(v, IntVec); }
+inline Bytes NarrowInts(IntVec v) { return __builtin_convertvector(v, Bytes); }
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
 inline float Sum(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
@@ -43,6 +47,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
+#include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
 
 }  // namespace
@@ -50,7 +55,7 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 const Kernels& PortableKernels() {
   static constexpr Kernels kKernels =
       MakeKernels("portable", WeightsFormat::kF32,
-                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product});
+                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product}, kKvFormats);
   return kKernels;
 }
 

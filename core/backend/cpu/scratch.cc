@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/backend/cpu/kernels.h"
+#include "core/backend/cpu/kv_format.h"
 #include "core/base/status_macros.h"
 
 namespace luna::backend::cpu {
@@ -24,7 +24,9 @@ absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Pr
       {&scratch.up, max_batch_tokens, config.gated_ffn ? 2 * intermediate : intermediate},
       {&scratch.activated, max_batch_tokens, intermediate},
       {&scratch.logits, std::min(kLogitRows, max_batch_tokens), config.vocab_size},
-      {&scratch.scores, num_threads, int64_t{config.context_length} + kScorePadding},
+      {&scratch.scores,
+       int64_t{num_threads} * AttendQueries(config.num_heads / config.num_kv_heads),
+       int64_t{config.context_length} + 2 * kScoreAlign},
   };
   struct Prepared {
     PreparedRows* prepared;

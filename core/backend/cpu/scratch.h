@@ -41,7 +41,7 @@ struct Scratch {
   Rows up;         // [max_batch_tokens, intermediate, or gate and up in panels]
   Rows activated;  // [max_batch_tokens, intermediate]
   Rows logits;     // [kLogitRows, vocab]
-  Rows scores;     // [num_threads, context]
+  Rows scores;     // [num_threads * AttendQueries, context and some]
   // What is multiplied, of the rows of the same name.
   PreparedRows prepared_normed, prepared_attended, prepared_activated;
   MappedMemory memory;

@@ -143,8 +143,9 @@ void Decoder::ProjectAndStore(const batch::Batch& batch, int layer, int sequence
     finish(q, w.q_norm);
     finish(scratch_.k, w.k_norm);
     const int position = batch.positions[row];
-    float* slot = view.keys + table[position / block_tokens] * view.block_stride +
-                  int64_t{position % block_tokens} * config_.head_dim;
+    std::byte* slot =
+        view.data + table[position / block_tokens] * view.block_stride +
+        int64_t{position % block_tokens} * config_.head_dim * static_cast<int64_t>(sizeof(float));
     StoreHeads(scratch_.k, config_.head_dim, view.head_stride, slot);
     StoreHeads(scratch_.v, config_.head_dim, view.head_stride, slot + view.values_offset);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
 
@@ -69,10 +70,10 @@ float Activate(model::Activation activation, float x) {
   return static_cast<float>(0.5 * v * (1.0 + std::tanh(inner)));
 }
 
-void StoreHeads(std::span<const float> x, int head_dim, int64_t head_stride, float* slot) {
+void StoreHeads(std::span<const float> x, int head_dim, int64_t head_stride, std::byte* slot) {
   const size_t num_heads = x.size() / head_dim;
-  for (size_t h = 0; h < num_heads; ++h) {
-    std::copy_n(x.data() + h * head_dim, head_dim, slot + static_cast<int64_t>(h) * head_stride);
+  for (size_t h = 0; h < num_heads; ++h, slot += head_stride) {
+    std::memcpy(slot, x.data() + h * head_dim, head_dim * sizeof(float));
   }
 }
 
@@ -81,8 +82,13 @@ void Attend(std::span<const float> q, const KvLayerView& view, int kv_head,
             std::span<float> scores, std::span<float> out) {
   const size_t head_dim = q.size();
   const auto key = [&](int position) {
-    return view.keys + table[position / block_tokens] * view.block_stride +
-           kv_head * view.head_stride + (position % block_tokens) * static_cast<int64_t>(head_dim);
+    return reinterpret_cast<const float*>(view.data +
+                                          table[position / block_tokens] * view.block_stride +
+                                          kv_head * view.head_stride) +
+           (position % block_tokens) * static_cast<int64_t>(head_dim);
+  };
+  const auto value = [&](int position) {
+    return key(position) + view.values_offset / static_cast<int64_t>(sizeof(float));
   };
   float largest = -std::numeric_limits<float>::infinity();
   for (int p = first; p <= last; ++p) {
@@ -99,7 +105,7 @@ void Attend(std::span<const float> q, const KvLayerView& view, int kv_head,
   }
   for (size_t d = 0; d < head_dim; ++d) {
     double sum = 0.0;
-    for (int p = first; p <= last; ++p) sum += double{scores[p]} * (key(p) + view.values_offset)[d];
+    for (int p = first; p <= last; ++p) sum += double{scores[p]} * value(p)[d];
     out[d] = static_cast<float>(sum / total);
   }
 }

@@ -36,9 +36,10 @@ void Rotate(std::span<float> head,  // [2 * half]
 
 float Activate(model::Activation activation, float x);
 
+// A block's keys, and its values, of one head are [block_tokens, head_dim] f32.
 // Stores one token's keys (or values) into its slot: `x` [num_kv_heads, head_dim].
-void StoreHeads(std::span<const float> x, int head_dim, int64_t head_stride,
-                float* slot);  // of kv head 0
+void StoreHeads(std::span<const float> x, int head_dim, int64_t head_stride,  // bytes
+                std::byte* slot);                                             // of kv head 0
 
 // softmax(scale * q . k) v over positions [first, last], read from the blocks of `table`.
 // scores: scratch, at least last + 1.

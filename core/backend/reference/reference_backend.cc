@@ -30,9 +30,11 @@ class ReferenceBackend final : public Backend {
   }
 
   const BackendInfo& info() const override { return info_; }
-  int64_t token_layer_bytes() const override { return KvPool::TokenLayerBytes(model_->config); }
+  int64_t token_layer_bytes() const override {
+    return KvPool::TokenLayerBytes(model_->config, head_bytes());
+  }
   absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) override {
-    return pool_.Allocate(model_->config, layout, num_blocks);
+    return pool_.Allocate(model_->config, head_bytes(), layout, num_blocks);
   }
   absl::Status CopyBlocks(std::span<const BlockCopy> copies) override { return pool_.Copy(copies); }
 
@@ -56,6 +58,10 @@ class ReferenceBackend final : public Backend {
   }
 
  private:
+  int64_t head_bytes() const {
+    return model_->config.head_dim * static_cast<int64_t>(sizeof(float));
+  }
+
   const std::shared_ptr<const model::Model> model_;
   const int max_batch_tokens_;
   BackendInfo info_;
@@ -76,9 +82,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeReferenceBackend(
   }
   const WeightsFormat weights = options.weights.value_or(WeightsFormat::kF32);
   if (weights != WeightsFormat::kF32) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weights format ", AbslView(WeightsFormatName(weights)),
-                     " is not one of the reference backend's, which keeps f32"));
+    return absl::InvalidArgumentError(absl::StrCat("weights ", AbslView(WeightsFormatName(weights)),
+                                                   ": the reference backend keeps f32 alone"));
+  }
+  const KvDtype kv_dtype = options.kv_dtype.value_or(KvDtype::kF32);
+  if (kv_dtype != KvDtype::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("KV dtype ", AbslView(KvDtypeName(kv_dtype)),
+                                                   ": the reference backend keeps f32 alone"));
   }
   LUNA_RETURN_IF_ERROR(CheckWeights(*model));
   return std::make_unique<ReferenceBackend>(std::move(model), options);
