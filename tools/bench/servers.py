@@ -14,7 +14,6 @@ import urllib.request
 from bench.shape import Shape
 
 START_SECONDS = 120
-# gRPC's own threads and the server's: whatever is not the engine or a worker of the forward pass.
 LUNA_NAME = "luna-server"
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -172,7 +171,11 @@ def measure(binaries: pathlib.Path, server: Server, shape: Shape, clients: int, 
     before, start = server.threads(), time.monotonic()
     with out.with_suffix(".log").open("wb") as log:
         client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        _, status, usage = os.wait4(client.pid, 0)
+        try:
+            _, status, usage = os.wait4(client.pid, 0)
+        except BaseException:
+            client.kill()  # a server would wait for its requests
+            raise
         client.returncode = os.waitstatus_to_exitcode(status)
     wall, after = time.monotonic() - start, server.threads()
     if client.returncode != 0:
