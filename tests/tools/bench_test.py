@@ -19,17 +19,17 @@ def a_shape(**changes):
     return shape.Shape(**{**values, **changes})
 
 
-def a_round(rate=100.0, p50=1.0, cpu=None, count=10):
+def a_round(rate=100.0, p50=1.0, cpu=None, count=10, others=0.0):
     gaps = {"count": count, "mean": 2 * p50, "p50": p50, "p90": p50, "p99": 3 * p50, "max": 9.0}
     load = {"tokens_per_s": {"median": rate, "best": rate, "rounds": [rate]}, "max_tokens": 50,
             "requests": 4, "errors": 0, "ttft_ms": gaps, "itl_ms": gaps,
             "itl_percentiles_ms": [p50 * percent for percent in range(101)]}  # fmt: skip
-    return {"load": load, "wall_s": 2.0, "client_cpu_s": 0.5,
+    return {"load": load, "wall_s": 2.0, "client_cpu_s": 0.5, "others_cpu_s": others,
             "server_cpu_s": cpu or {"llama-server": [0.3, 0.1]}}  # fmt: skip
 
 
-def a_cell(server="luna", weights="int8", clients=30, rate=1000.0, is_main=True):
-    measured = figures.of_rounds([a_round(rate)], 0)
+def a_cell(server="luna", weights="int8", clients=30, rate=1000.0, is_main=True, others=0.0):
+    measured = figures.of_rounds([a_round(rate, others=others)], 0)
     return {"model": "luna", "server": server, "weights": weights, "kv": "f32",
             "is_main": is_main, "clients": clients, "tokens": 50, "prompt_tokens": 32,
             "command": f"{server} --model m", "floor_ms": 1.0, "share_of_floor": 0.5,
@@ -163,6 +163,8 @@ class WorkTest(unittest.TestCase):
     def test_tokens_shrink_with_clients_within_bounds(self):
         model = work.Model("m", "", round_tokens=600, most_tokens=40, least_tokens=10)
         self.assertEqual([model.tokens(clients) for clients in (1, 15, 30, 64)], [40, 40, 20, 10])
+        same = model.with_tokens(7)
+        self.assertEqual([same.tokens(clients) for clients in (1, 64)], [7, 7])
 
     def test_threads_double_up_to_all(self):
         self.assertEqual([growth.thread_counts(most) for most in (1, 2, 6)],
@@ -217,6 +219,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| 30 | 50 | 1,000 (1,000) | 250 (250) | 4.00 |", text)
         self.assertIn("Luna int8, tokens/s", text)
         self.assertIn("- Gemma 3: not there", text)
+
+    def test_a_disturbed_run_is_called_one(self):
+        quiet = report.render(some_results([a_cell(others=0.02)]), {})
+        self.assertNotIn("too much", quiet)
+        disturbed = report.render(some_results([a_cell(others=1.0)]), {})
+        self.assertIn("kept 0.5 of the cores busy", " ".join(disturbed.split()))
+        self.assertIn("too much", disturbed)
 
     def test_luna_alone_is_a_report_too(self):
         text = report.render({**some_results([a_cell()]), "peer": None}, {"luna": ["a.png"]})

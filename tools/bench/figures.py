@@ -24,6 +24,7 @@ class Figures:
     cpu_ms_per_token: float | None  # the server's, all of its threads
     outside_share: float | None  # of the server's CPU time, what was not the forward pass
     client_cpu_share: float | None  # of one core, what the load client took
+    others_cpu: float  # cores that other processes kept busy meanwhile, the worst round's
     errors: int
 
 
@@ -79,6 +80,7 @@ def of_rounds(rounds: list[dict], compute_threads: int) -> Figures:
         cpu_ms_per_token=1e3 * spent / tokens if tokens else None,
         outside_share=median(known) if known else None,
         client_cpu_share=median([r["client_cpu_s"] / r["wall_s"] for r in rounds]),
+        others_cpu=max(r["others_cpu_s"] / r["wall_s"] for r in rounds),
         errors=sum(r["load"]["errors"] for r in rounds),
     )
 

@@ -77,5 +77,13 @@ def of_all_threads(measured: dict) -> dict[str, float | None]:
     return measured["peaks"][-1]
 
 
+def busy_seconds() -> float:
+    """CPU time that all processes together have taken since the machine started, and time that the
+    host took from it (steal)."""
+    line = pathlib.Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0]
+    user, nice, system, _, _, irq, softirq, steal = (int(text) for text in line.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def load_average() -> float:
     return os.getloadavg()[0]

@@ -19,14 +19,16 @@ SIZE = (10.5, 7.5)
 
 
 def _logarithmic(axis) -> None:
-    """Ticks at 1, 2, 5, 10, ... with plain numbers; fewer where many would crowd."""
-    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5), numticks=9))
+    """Ticks at round numbers, written plainly; more of them where the values are close together."""
+    low, high = axis.get_view_interval()
+    subs = (1, 1.5, 2, 3, 4, 5, 7) if high < 8 * low else (1, 2, 5)
+    axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=9))
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_minor_locator(ticker.NullLocator())
 
 
 def _axes(axes, title: str, x: str, y: str, ticks: list[int] | None, log_y: bool = True) -> None:
-    """`ticks`: of a scale of powers of two; none: a scale that fits the values."""
+    """`ticks`: of a scale of powers of two; none: a logarithmic scale that fits the values."""
     axes.set_title(title, fontsize=11, loc="left")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -127,6 +129,10 @@ def _growth_plot(results: dict, model: str, path: pathlib.Path) -> str | None:
     _line(context, contexts, [row["median_step_ms"] for row in rows], "", LUNA)
     _axes(context, f"A step against the cached tokens, batch {rows[0]['batch']}",
           "cached tokens of each sequence", "ms", contexts, log_y=False)  # fmt: skip
+    # In proportion is a straight line here; the first points stand too close for numbers.
+    context.set_xscale("linear")
+    context.set_xlim(left=0)
+    context.set_xticks([tokens for tokens in contexts if tokens > contexts[-1] / 10])
     counts = sorted({row["threads"] for row in measured["threads"]})
     for color, batch in zip(BATCH_COLORS, sorted({row["batch"] for row in measured["threads"]})):
         rows = [row for row in measured["threads"] if row["batch"] == batch]

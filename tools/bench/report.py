@@ -12,6 +12,10 @@ PEAK_ROWS = (
 )  # fmt: skip
 
 
+# Cores that others may take before a run is called disturbed.
+DISTURBING_CORES = 0.1
+
+
 def _cell(results: dict, model: str, server: str, clients: int) -> dict | None:
     return targets.main_cell(results["cells"], model, server, clients)
 
@@ -33,6 +37,21 @@ def _machine(results: dict) -> list[str]:
         f"{told['day']}, load average {results['load_average']:.1f} when the run began.", "",
         *table(head, rows), "",
     ]  # fmt: skip
+
+
+def _others(results: dict) -> list[str]:
+    """How far the figures are to be trusted."""
+    taken = sorted(cell["figures"]["others_cpu"] for cell in results["cells"])
+    if not taken:
+        return []
+    middle, worst = figures.median(taken), taken[-1]
+    lines = [f"Other processes kept {number(middle)} of the cores busy in the median of the runs "
+             f"below, {number(worst)} in the worst."]  # fmt: skip
+    if middle > DISTURBING_CORES:
+        lines.append("**That is too much: the figures say little about either server.** Threads "
+                     "that wait for one another by spinning lose far more than the share of the "
+                     "cores that others take.")  # fmt: skip
+    return [*textwrap.wrap(" ".join(lines), 100), ""]
 
 
 def _speed(measured: dict | None) -> str:
@@ -113,7 +132,7 @@ def _formats(results: dict, model: str) -> list[str]:
                           if (c["server"], c["clients"]) == (name, clients)), default=None)
                for name in ("luna", "peer")}  # fmt: skip
         best.append(times(figures.ratio(top["luna"], top["peer"])))
-    head = ["server, weights", *(f"{clients} clients" for clients in counts)]
+    head = ["server, weights", *(f"{clients} client{'s' * (clients > 1)}" for clients in counts)]
     return [*lines, *table(head, [*rows, best]), "",
             "A format compares only with its quality: what each costs is not measured here.",
             ""]  # fmt: skip
@@ -124,18 +143,20 @@ def _growth(results: dict, model: str) -> list[str]:
     if measured is None:
         return []
 
-    def rows_of(key: str, name: str) -> list[str]:
-        rows = [[str(row[name]), str(row["batch"]), str(row["context"]),
-                 number(row["median_step_ms"]), number(row["tokens_per_s"])]
-                for row in measured[key]]  # fmt: skip
-        return [*table([name, "batch", "cached tokens", "step, ms", "tokens/s"], rows), ""]
+    def rows_of(key: str, names: dict[str, str]) -> list[str]:
+        """`names`: what a row of the results calls a column, and its head."""
+        rows = [[*(str(row[name]) for name in names), number(row["median_step_ms"]),
+                 number(row["tokens_per_s"])] for row in measured[key]]  # fmt: skip
+        return [*table([*names.values(), "step, ms", "tokens/s"], rows), ""]
 
     prefill = ", ".join(f"{row['tokens']} tokens at {number(row['tokens_per_s'])} tokens/s"
                         for row in measured["prefill"])  # fmt: skip
     return ["### How cost grows", "",
             f"The backend alone, {measured['numerics']}. Prefill: {prefill}.", "",
-            *rows_of("batch", "batch"), *rows_of("context", "context"),
-            *rows_of("threads", "threads")]  # fmt: skip
+            *rows_of("batch", {"batch": "batch", "context": "cached tokens"}),
+            *rows_of("context", {"context": "cached tokens", "batch": "batch"}),
+            *rows_of("threads", {"threads": "threads", "batch": "batch",
+                                 "context": "cached tokens"})]  # fmt: skip
 
 
 def _model(results: dict, model: str, pictures: dict[str, list[str]]) -> list[str]:
@@ -187,7 +208,7 @@ def _method(results: dict) -> list[str]:
 
 def render(results: dict, pictures: dict[str, list[str]]) -> str:
     """`pictures`: names of the plots' files by model."""
-    lines = ["# Benchmark", "", *_machine(results)]
+    lines = ["# Benchmark", "", *_machine(results), *_others(results)]
     for model in results["models"]:
         if _clients(results, model):
             lines += _model(results, model, pictures)

@@ -33,6 +33,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--models", default=",".join(keys), help="of them (default: %(default)s)")
     parser.add_argument("--clients", type=numbers, help="at the same time (default: 1,2,...,64)")
     parser.add_argument("--rounds", type=int, help="that count (default: 3; 2 with --quick)")
+    parser.add_argument("--tokens", type=int, help="for each client (default: fewer for slower models)")
     parser.add_argument("--peer", metavar="PATH", help="llama-server (default: on PATH); none: off")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench")
     parser.add_argument("--quick", action="store_true", help="two minutes: Luna's shape, 1 and 30")
@@ -52,7 +53,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     unknown = set(wanted) - set(keys)
     if unknown:
         parser.error(f"--models {', '.join(sorted(unknown))}: there are {', '.join(keys)}")
-    options.models = [model for model in work.MODELS if model.key in wanted]
+    options.out = options.out.resolve()
+    options.models = [model.with_tokens(options.tokens) if options.tokens else model
+                      for model in work.MODELS if model.key in wanted]  # fmt: skip
     return options
 
 

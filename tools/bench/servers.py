@@ -11,11 +11,11 @@ import time
 import urllib.error
 import urllib.request
 
+from bench import machine
 from bench.shape import Shape
 
 START_SECONDS = 120
 LUNA_NAME = "luna-server"
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ServerError(Exception):
@@ -68,12 +68,11 @@ class Server:
         found = {}
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
-                stat = (task / "stat").read_text(encoding="utf-8", errors="replace")
+                name = (task / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                nanoseconds = int((task / "schedstat").read_text().split()[0])
             except OSError:
                 continue  # the thread ended
-            name, fields = re.match(r"\d+ \((.*)\) (.*)", stat, re.DOTALL).groups()
-            user, system = fields.split()[11:13]
-            found[int(task.name)] = (name, (int(user) + int(system)) / TICKS)
+            found[int(task.name)] = (name, nanoseconds / 1e9)
         return found
 
 
@@ -168,7 +167,7 @@ def measure(binaries: pathlib.Path, server: Server, shape: Shape, clients: int, 
         "--clients", str(clients), "--prompt-tokens", str(prompt_tokens), "--max-tokens",
         str(max_tokens), "--rounds", "1", "--warmup", "0", "--seed", str(seed), "--json",
         str(out)]  # fmt: skip
-    before, start = server.threads(), time.monotonic()
+    before, busy, start = server.threads(), machine.busy_seconds(), time.monotonic()
     with out.with_suffix(".log").open("wb") as log:
         client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
@@ -178,10 +177,13 @@ def measure(binaries: pathlib.Path, server: Server, shape: Shape, clients: int, 
             raise
         client.returncode = os.waitstatus_to_exitcode(status)
     wall, after = time.monotonic() - start, server.threads()
+    busy = machine.busy_seconds() - busy
     if client.returncode != 0:
         said = _tail(out.with_suffix(".log"))
         raise ServerError(f"{' '.join(command)}: exit {client.returncode}\n{said}\n"
                           f"{server.name} said:\n{_tail(server.log)}")  # fmt: skip
+    own, client_cpu = cpu_between(before, after), usage.ru_utime + usage.ru_stime
+    others = busy - client_cpu - sum(sum(seconds) for seconds in own.values())
     return {"load": json.loads(out.read_text(encoding="utf-8")), "wall_s": wall,
-            "client_cpu_s": usage.ru_utime + usage.ru_stime,
-            "server_cpu_s": cpu_between(before, after)}  # fmt: skip
+            "client_cpu_s": client_cpu, "server_cpu_s": own,
+            "others_cpu_s": max(0.0, others)}  # fmt: skip

@@ -29,9 +29,13 @@ class Model:
     def tokens(self, clients: int) -> int:
         return max(self.least_tokens, min(self.most_tokens, self.round_tokens // clients))
 
+    def with_tokens(self, tokens: int) -> "Model":
+        """The same with so many for each client, however many there are."""
+        return dataclasses.replace(self, most_tokens=tokens, least_tokens=tokens)
+
 
 MODELS = (
-    Model("luna", "random weights in Luna's shape", round_tokens=6000, most_tokens=200,
+    Model("luna", "Random weights in Luna's shape", round_tokens=6000, most_tokens=200,
           least_tokens=64, luna_formats=("f32", "bf16"),
           peer_formats=("bf16", "f16", "q8_0", "q4_0")),
     Model("smollm2", "SmolLM2-135M-Instruct, Q4_1", round_tokens=1200, most_tokens=60,
