@@ -7,7 +7,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 
-from bench import figures, gguf_file, growth, report, servers, shape, tables, targets, work  # noqa: E402
+from bench import (  # noqa: E402
+    figures, gguf_file, growth, report, servers, shape, tables, targets, work,
+)  # fmt: skip
 
 PEAKS = {"f32_gflops": 100.0, "bf16_gflops": None, "int8_gops": 400.0, "ram_gb_s": 10.0,
          "read_24mb_gb_s": 50.0}  # fmt: skip

@@ -185,9 +185,10 @@ class Contest:
             return
         threads = self.threads if contestant.server.name == "luna" else 0
         measured = figures.of_rounds(contestant.rounds, threads)
-        floor = shape.floor_ms(found.shape, machine.of_all_threads(self.results["peaks"]),
-                               machine.last_cache(self.results["machine"]), contestant.weights,
-                               contestant.kv, clients, work.mean_cached(found, clients))  # fmt: skip
+        floor = shape.floor_ms(
+            found.shape, machine.of_all_threads(self.results["peaks"]),
+            machine.last_cache(self.results["machine"]), contestant.weights, contestant.kv, clients,
+            work.mean_cached(found, clients))  # fmt: skip
         command = [pathlib.Path(part).name if part.startswith("/") else part
                    for part in contestant.server.command]  # fmt: skip
         self.results["cells"].append({

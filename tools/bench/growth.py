@@ -1,5 +1,7 @@
-"""How the cost of a step grows with the batch, the cached tokens and the threads: the backend alone,
-without scheduler or server."""
+"""How the cost of a step grows with the batch, the cached tokens and the threads.
+
+Of the backend alone, without scheduler or server.
+"""
 
 import json
 import pathlib

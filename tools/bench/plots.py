@@ -93,7 +93,7 @@ def _clients_plot(results: dict, model: str, path: pathlib.Path) -> str | None:
     _axes(curve, f"All gaps between tokens, {_usual(counts)} clients", "ms",
           "percent that are no longer", None, log_y=False)  # fmt: skip
     for axes in grid.flat:
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(fontsize=9, framealpha=0.8, edgecolor="none")
     title = f"{results['models'][model]['title']}  ({_machine_name(results)})"
     return _finish(figure, title, path)
 
@@ -131,7 +131,7 @@ def _growth_plot(results: dict, model: str, path: pathlib.Path) -> str | None:
           "cached tokens of each sequence", "ms", contexts, log_y=False)  # fmt: skip
     # In proportion is a straight line here; the first points stand too close for numbers.
     context.set_xscale("linear")
-    context.set_xlim(left=0)
+    context.set_xlim(0, 1.04 * contexts[-1])
     context.set_xticks([tokens for tokens in contexts if tokens > contexts[-1] / 10])
     counts = sorted({row["threads"] for row in measured["threads"]})
     for color, batch in zip(BATCH_COLORS, sorted({row["batch"] for row in measured["threads"]})):
@@ -143,7 +143,7 @@ def _growth_plot(results: dict, model: str, path: pathlib.Path) -> str | None:
     threads.plot(counts, counts, color="#999999", linewidth=1, linestyle=":", label="in proportion")
     _axes(threads, "How much faster with more threads", "threads", "times one thread", counts,
           log_y=False)  # fmt: skip
-    threads.legend(frameon=False, fontsize=9)
+    threads.legend(fontsize=9, framealpha=0.8, edgecolor="none")
     title = f"{results['models'][model]['title']}: the backend alone, {measured['numerics']}"
     return _finish(figure, title, path)
 

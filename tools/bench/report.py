@@ -26,7 +26,8 @@ def _clients(results: dict, model: str) -> list[int]:
 
 def _machine(results: dict) -> list[str]:
     told = results["machine"]
-    caches = ", ".join(f"{name} {size / 2**20:.3g} MiB" for name, size in told["cache_bytes"].items())
+    caches = ", ".join(f"{name} {size / 2**20:.3g} MiB"
+                       for name, size in told["cache_bytes"].items())  # fmt: skip
     measured = results["peaks"]["peaks"]
     head = ["at most", *(f"{p['threads']} thread{'s' * (p['threads'] > 1)}" for p in measured)]
     rows = [[name, *(number(peaks[key]) for peaks in measured)] for key, name in PEAK_ROWS]
@@ -215,5 +216,6 @@ def render(results: dict, pictures: dict[str, list[str]]) -> str:
     lines += _targets(results) + _method(results)
     for title, key in (("Skipped", "skipped"), ("Failed", "failures")):
         if results[key]:
-            lines += [f"## {title}", "", *(f"- {text.splitlines()[0]}" for text in results[key]), ""]
+            first_lines = [text.splitlines()[0] for text in results[key]]
+            lines += [f"## {title}", "", *(f"- {line}" for line in first_lines), ""]
     return "\n".join(lines)

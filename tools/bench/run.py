@@ -33,7 +33,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--models", default=",".join(keys), help="of them (default: %(default)s)")
     parser.add_argument("--clients", type=numbers, help="at the same time (default: 1,2,...,64)")
     parser.add_argument("--rounds", type=int, help="that count (default: 3; 2 with --quick)")
-    parser.add_argument("--tokens", type=int, help="for each client (default: fewer for slower models)")
+    parser.add_argument("--tokens", type=int,
+                        help="for each client (default: fewer for slower models)")  # fmt: skip
     parser.add_argument("--peer", metavar="PATH", help="llama-server (default: on PATH); none: off")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench")
     parser.add_argument("--quick", action="store_true", help="two minutes: Luna's shape, 1 and 30")
@@ -43,7 +44,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="an argument for llama-server")  # fmt: skip
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--render", type=pathlib.Path, metavar="RESULTS",
-                        help="measure nothing; make the report of this results.json again")  # fmt: skip
+                        help="measure nothing; write the report of these results again")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.quick:
         options.models = "luna"

@@ -36,7 +36,8 @@ class Shape:
 
 
 def _kv_heads(fields: dict[str, object], prefix: str) -> int:
-    return int(fields.get(prefix + "attention.head_count_kv", fields[prefix + "attention.head_count"]))
+    heads = fields[prefix + "attention.head_count"]
+    return int(fields.get(prefix + "attention.head_count_kv", heads))
 
 
 def of_file(path: pathlib.Path) -> Shape:
