@@ -37,7 +37,7 @@ def byte_spellings() -> list[str]:
 
 
 def vocabulary() -> tuple[list[str], list[str]]:
-    """(tokens, merges): bytes, pairs of letters, the same behind a space, pairs of pairs, the end."""
+    """(tokens, merges): bytes, pairs of letters, those behind a space, pairs of pairs, the end."""
     spellings = byte_spellings()
     space = spellings[ord(" ")]
     pairs = [a + b for a in LETTERS for b in LETTERS]

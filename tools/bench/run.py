@@ -44,7 +44,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="an argument for llama-server")  # fmt: skip
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--render", type=pathlib.Path, metavar="RESULTS",
-                        help="measure nothing; write the report of these results again")  # fmt: skip
+                        help="measure nothing; write the report of these again")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.quick:
         options.models = "luna"
