@@ -28,6 +28,7 @@ StopSignals::StopSignals() {
   // A client that leaves in the middle of a write is a status, not the end of the server.
   signal(SIGPIPE, SIG_IGN);
   thread_ = std::thread([this] { Receive(); });
+  pthread_setname_np(thread_.native_handle(), "luna-signals");
 }
 
 StopSignals::~StopSignals() {

@@ -1,7 +1,6 @@
 #include "client/bench/bench.h"
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "client/client.h"
 #include "client/load/async_call.h"
 #include "client/load/event_loop.h"
-#include "client/status.h"
 #include "core/base/status_macros.h"
 
 namespace luna::bench {
@@ -22,9 +20,7 @@ using Stream = load::ServerStream<v1::GenerateEvent>;
 // One client's request of one round.
 struct Call {
   v1::GenerateRequest request;
-  load::StreamTiming timing;
-  absl::Status status;
-  bool finished = false;
+  Outcome outcome;
 };
 
 v1::GenerateRequest MakeRequest(const Options& options, const v1::GetModelResponse& model,
@@ -60,7 +56,7 @@ class Runner {
 
   // All clients of the round start together: their requests are made before, and the loop's thread
   // sends one after the other without waiting.
-  std::vector<Call> RunRound(int round) {
+  std::vector<Outcome> RunRound(int round) {
     std::vector<Call> calls(static_cast<size_t>(options_.clients));
     for (size_t i = 0; i < calls.size(); ++i) {
       calls[i].request = MakeRequest(options_, model_, round, static_cast<int>(i));
@@ -68,12 +64,14 @@ class Runner {
     load::EventLoop loop;
     for (size_t i = 0; i < calls.size(); ++i) Start(loop, *stubs_[i % stubs_.size()], calls[i]);
     loop.Run();
-    return calls;
+    std::vector<Outcome> outcomes;
+    for (Call& call : calls) outcomes.push_back(std::move(call.outcome));
+    return outcomes;
   }
 
  private:
   static void Start(load::EventLoop& loop, v1::InferenceService::Stub& stub, Call& call) {
-    call.timing.Start(absl::Now());
+    call.outcome.timing.Start(absl::Now());
     Stream::Start(
         loop,
         [&stub, &call](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
@@ -81,13 +79,14 @@ class Runner {
         },
         [&call](const v1::GenerateEvent& event) {
           if (event.has_delta() && event.delta().token_ids_size() > 0) {
-            call.timing.Arrive(absl::Now(), static_cast<uint32_t>(event.delta().token_ids_size()));
+            call.outcome.timing.Arrive(absl::Now(),
+                                       static_cast<uint32_t>(event.delta().token_ids_size()));
           }
-          if (event.has_finished()) call.finished = true;
-          if (event.has_error()) call.status = absl::InternalError(event.error().message());
+          if (event.has_finished()) call.outcome.finished = true;
+          if (event.has_error()) call.outcome.status = absl::InternalError(event.error().message());
           return absl::ZeroDuration();
         },
-        [&call](const absl::Status& status) { call.status.Update(status); });
+        [&call](const absl::Status& status) { call.outcome.status.Update(status); });
   }
 
   const Options& options_;
@@ -95,70 +94,7 @@ class Runner {
   std::vector<std::unique_ptr<v1::InferenceService::Stub>> stubs_;
 };
 
-std::string WhyFailed(const Options& options, const Call& call) {
-  if (!call.status.ok()) return client::Describe(call.status);
-  if (!call.finished) return "the stream ended without a finish";
-  if (call.timing.tokens() != static_cast<uint64_t>(options.max_tokens)) {
-    return absl::StrCat(call.timing.tokens(), " tokens came; ", options.max_tokens, " were asked");
-  }
-  return "";
-}
-
-// Everything that is measured over the counted rounds together.
-struct Samples {
-  std::vector<double> ttft_ms, tpot_ms, itl_ms, message_ms;
-
-  void Add(const std::vector<load::StreamTiming>& timings) {
-    for (const auto& timing : timings) {
-      ttft_ms.push_back(*timing.TtftMs());
-      if (const auto tpot = timing.TpotMs()) tpot_ms.push_back(*tpot);
-    }
-    AppendSteadyGapsMs(timings, itl_ms, message_ms);
-  }
-};
-
-// Counts the calls and gives the timings of those that brought tokens.
-std::vector<load::StreamTiming> Count(const Options& options, std::vector<Call>& calls,
-                                      Result& result) {
-  std::vector<load::StreamTiming> timings;
-  for (Call& call : calls) {
-    const std::string why = WhyFailed(options, call);
-    ++result.requests;
-    if (!why.empty()) {
-      ++result.errors;
-      if (result.first_error.empty()) result.first_error = why;
-    }
-    if (call.timing.tokens() > 0) timings.push_back(std::move(call.timing));
-  }
-  return timings;
-}
-
 }  // namespace
-
-Round Measure(const std::vector<load::StreamTiming>& timings) {
-  Round round;
-  absl::Time start = absl::InfiniteFuture();
-  absl::Time end = absl::InfinitePast();
-  for (const auto& timing : timings) {
-    round.tokens += timing.tokens();
-    start = std::min(start, timing.start());
-    end = std::max(end, *timing.last());
-  }
-  if (round.tokens == 0) return round;
-  round.seconds = absl::ToDoubleSeconds(end - start);
-  if (round.seconds > 0) round.tokens_per_s = static_cast<double>(round.tokens) / round.seconds;
-  return round;
-}
-
-void AppendSteadyGapsMs(const std::vector<load::StreamTiming>& timings,
-                        std::vector<double>& token_gaps_ms, std::vector<double>& message_gaps_ms) {
-  absl::Time all_started = absl::InfinitePast();
-  for (const auto& timing : timings) all_started = std::max(all_started, *timing.first());
-  for (const auto& timing : timings) {
-    timing.AppendGapsMs(all_started, token_gaps_ms);
-    timing.AppendMessageGapsMs(all_started, message_gaps_ms);
-  }
-}
 
 std::vector<uint32_t> RandomPrompt(const v1::GetModelResponse& model, int num_tokens, uint64_t seed,
                                    int round, int client) {
@@ -183,24 +119,13 @@ absl::StatusOr<Result> Run(const Options& options,
   LUNA_ASSIGN_OR_RETURN(const v1::GetModelResponse model, client.GetModel());
   LUNA_RETURN_IF_ERROR(Check(options, model));
   Runner runner(options, model);
-  Result result;
-  result.model = model;
-  Samples samples;
+  Tally tally(options.max_tokens);
   for (int round = -options.warmup; round < options.rounds; ++round) {
-    std::vector<Call> calls = runner.RunRound(round);
-    Result warmup;
-    const auto timings = Count(options, calls, round < 0 ? warmup : result);
-    const Round measured = Measure(timings);
-    if (round >= 0) {
-      result.rounds.push_back(measured);
-      samples.Add(timings);
-    }
+    const Round measured = tally.Add(runner.RunRound(round), /*counts=*/round >= 0);
     if (on_round) on_round(round, measured);
   }
-  result.ttft_ms = load::Summarize(std::move(samples.ttft_ms));
-  result.itl_ms = load::Summarize(std::move(samples.itl_ms));
-  result.tpot_ms = load::Summarize(std::move(samples.tpot_ms));
-  result.message_ms = load::Summarize(std::move(samples.message_ms));
+  Result result = std::move(tally).Finish();
+  result.model = model;
   return result;
 }
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/bench/result.h"
 #include "client/json.h"
-#include "client/load/statistics.h"
 #include "luna/v1/inference.pb.h"
 
 namespace luna::bench {
@@ -28,32 +28,6 @@ struct Options {
   uint64_t seed = 1;
   int connections = 1;  // TCP connections; clients take them in turn
 };
-
-// Of one round. Gaps are taken once every client has its first token: the steady batch, without the
-// others' prompts.
-struct Round {
-  double tokens_per_s = 0;  // all tokens over the time from the first request to the last token
-  uint64_t tokens = 0;
-  double seconds = 0;
-};
-
-struct Result {
-  v1::GetModelResponse model;
-  int requests = 0;  // of the counted rounds
-  int errors = 0;
-  std::string first_error;
-  std::vector<Round> rounds;
-  load::Summary ttft_ms;
-  load::Summary itl_ms;      // between tokens, see load::StreamTiming
-  load::Summary tpot_ms;     // per request
-  load::Summary message_ms;  // between messages
-};
-
-// What a round brought: one timing per client that got a token.
-Round Measure(const std::vector<load::StreamTiming>& timings);
-// The gaps of a round, from the last client's first token on.
-void AppendSteadyGapsMs(const std::vector<load::StreamTiming>& timings,
-                        std::vector<double>& token_gaps_ms, std::vector<double>& message_gaps_ms);
 
 // Prompts of random ids, the same for the same seed; different for every client and round. The
 // outer sixteenths of the vocabulary, where the known families keep their control tokens, and the

@@ -24,7 +24,8 @@ client::Json ToJson(const Options& options, const Result& result) {
       {"ttft_ms", load::ToJson(result.ttft_ms)},
       {"itl_ms", load::ToJson(result.itl_ms)},
       {"tpot_ms", load::ToJson(result.tpot_ms)},
-      {"message_gap_ms", load::ToJson(result.message_ms)}};
+      {"message_gap_ms", load::ToJson(result.message_ms)},
+      {"itl_percentiles_ms", result.itl_percentiles_ms}};
   if (!result.first_error.empty()) json["first_error"] = result.first_error;
   return json;
 }

@@ -1,6 +1,7 @@
 #include "server/rpc/event_loop.h"
 
 #include <grpc/support/time.h>
+#include <pthread.h>
 
 #include <future>
 
@@ -74,6 +75,7 @@ void EventLoop::RunAndWait(std::function<void()> task) {
 }
 
 void EventLoop::Run() {
+  pthread_setname_np(pthread_self(), "luna-writer");
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) static_cast<Completion*>(tag)->Complete(ok);

@@ -1,5 +1,7 @@
 #include "server/rpc/worker_pool.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 namespace luna::rpc {
@@ -55,6 +57,7 @@ std::function<void()> WorkerPool::TakeNext() {
 }
 
 void WorkerPool::Work() {
+  pthread_setname_np(pthread_self(), "luna-rpc-work");
   while (true) {
     std::function<void()> task;
     {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "client/bench/bench.h"
 
 namespace luna::load {
@@ -91,6 +94,33 @@ TEST(BenchTest, GapsCountOnceTheLastClientHasItsFirstToken) {
   bench::AppendSteadyGapsMs(timings, gaps, message_gaps);
   EXPECT_THAT(gaps, ElementsAre(15, 15, 7));
   EXPECT_THAT(message_gaps, ElementsAre(30, 7));
+}
+
+bench::Outcome OutcomeOf(std::vector<int> arrivals, bool finished = true) {
+  bench::Outcome outcome;
+  outcome.timing.Start(At(0));
+  for (const int at : arrivals) outcome.timing.Arrive(At(at), 1);
+  outcome.finished = finished;
+  return outcome;
+}
+
+TEST(BenchTest, TallyKeepsWarmUpsOutAndCountsWhatFailed) {
+  bench::Tally tally(3);
+  EXPECT_EQ(tally.Add({OutcomeOf({1, 2, 3})}, /*counts=*/false).tokens, 3u);
+  tally.Add({OutcomeOf({10, 20, 30}), OutcomeOf({10, 20, 60})}, /*counts=*/true);
+  tally.Add({OutcomeOf({5, 9}), OutcomeOf({5, 9, 13}, /*finished=*/false), OutcomeOf({})},
+            /*counts=*/true);
+  const bench::Result result = std::move(tally).Finish();
+  EXPECT_EQ(result.requests, 5);
+  EXPECT_EQ(result.errors, 3);
+  EXPECT_EQ(result.first_error, "2 tokens came; 3 were asked");
+  EXPECT_EQ(result.rounds.size(), 2u);
+  EXPECT_EQ(result.ttft_ms.count, 4u);
+  EXPECT_EQ(result.itl_ms.count, 7u);
+  ASSERT_EQ(result.itl_percentiles_ms.size(), 101u);
+  EXPECT_EQ(result.itl_percentiles_ms.front(), 4);
+  EXPECT_EQ(result.itl_percentiles_ms[50], 10);
+  EXPECT_EQ(result.itl_percentiles_ms.back(), 40);
 }
 
 TEST(BenchTest, PromptsAreRandomRepeatableAndWithoutControlTokens) {
