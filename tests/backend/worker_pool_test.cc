@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "core/backend/cpu/cpu_count.h"
@@ -27,9 +29,9 @@ TEST(WorkerPoolTest, SyncLetsNobodyPassBeforeAllArrived) {
   auto body = [&](int thread) {
     for (int round = 0; round < kRounds; ++round) {
       written[thread] = round;
-      pool.Sync();
+      pool.Sync(thread);
       for (int other : written) late += other != round;
-      pool.Sync();
+      pool.Sync(thread);
     }
   };
   pool.Run(body);
@@ -41,13 +43,57 @@ TEST(WorkerPoolTest, RunAloneWakesNobodyAndSyncPasses) {
   std::vector<int> calls(3, 0);
   auto body = [&](int thread) {
     ++calls[thread];
-    pool.Sync();
+    pool.Sync(thread);
   };
   for (int i = 0; i < 50; ++i) {
     pool.RunAlone(body);
     pool.Run(body);
   }
   EXPECT_EQ(calls, (std::vector<int>{100, 50, 50}));
+}
+
+// Alone or together, in whatever order.
+TEST(WorkerPoolTest, SharedThingsAreDoneOnceBetweenTwoBarriers) {
+  for (const int threads : {1, 2, 3, 8}) {
+    WorkerPool pool(threads);
+    for (const int count : {0, 1, 7, 64, 65}) {
+      for (const int grain : {1, 4, 100}) {
+        std::vector<int> done(count, 0);
+        std::atomic<int> too_large{0};
+        auto body = [&](int thread) {
+          for (int round = 0; round < 3; ++round) {
+            pool.Share(thread, count, grain, [&](Range range) {
+              too_large += range.end - range.begin > grain;
+              for (int i = range.begin; i < range.end; ++i) ++done[i];
+            });
+            pool.Sync(thread);
+          }
+        };
+        for (int i = 0; i < 10; ++i) {
+          pool.Run(body);
+          pool.RunAlone(body);
+        }
+        EXPECT_EQ(done, std::vector<int>(count, 60));
+        EXPECT_EQ(too_large, 0);
+      }
+    }
+  }
+}
+
+// A thread that is held up has its part done by the others.
+TEST(WorkerPoolTest, OthersTakeWhatAThreadDoesNotGetTo) {
+  WorkerPool pool(2);
+  std::atomic<int> done{0};
+  auto body = [&](int thread) {
+    pool.Share(thread, 100, 1, [&](Range) {
+      ++done;
+      if (thread == 1) {
+        while (done < 100) std::this_thread::yield();
+      }
+    });
+  };
+  pool.Run(body);
+  EXPECT_EQ(done, 100);
 }
 
 TEST(WorkerPoolTest, StaticRangesCoverEverythingOnce) {

@@ -29,6 +29,7 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
       sequence_of_row_(options.max_batch_tokens) {
   if (!config_.learned_positions) rope_ = RopeTable(config_, options.max_batch_tokens);
   for (int i = 0; i < options.num_threads; ++i) samplers_.emplace_back(config_.vocab_size);
+  tiles_.reserve(options.max_batch_tokens);
 }
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const model::Model> model,
@@ -53,9 +54,14 @@ void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
            .sampled = sampled,
            .rows = batch.num_tokens(),
            .threads = threads};
+  tiles_.clear();
+  const int most = AttendTokens(config_.num_heads / config_.num_kv_heads);
   for (int s = 0; s < batch.num_sequences(); ++s) {
-    std::fill(sequence_of_row_.begin() + batch.sequence_starts[s],
-              sequence_of_row_.begin() + batch.sequence_starts[s + 1], s);
+    const int begin = batch.sequence_starts[s], end = batch.sequence_starts[s + 1];
+    std::fill(sequence_of_row_.begin() + begin, sequence_of_row_.begin() + end, s);
+    for (int row = begin; row < end; row += most) {
+      tiles_.push_back({.row = row, .tokens = std::min(most, end - row), .sequence = s});
+    }
   }
   if (!config_.learned_positions) rope_.Fill(batch.positions);
   auto body = [this](int thread) { RunThread(thread); };
@@ -68,7 +74,7 @@ void Decoder::Step(const batch::Batch& batch, const KvPool& pool,
 
 void Decoder::RunThread(int thread) {
   Embed(thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   for (int layer = 0; layer < config_.num_layers; ++layer) RunLayer(layer, thread);
   HeadAndSample(thread);
 }
@@ -78,37 +84,63 @@ void Decoder::RunLayer(int layer, int thread) {
   const float* previous_post_norm =
       layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
   AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
-  workers_.Sync();
-  const Range panels = RangeOf(w.qkv.num_panels, thread);
-  product_.multiply(ProductOf(w.qkv, scratch_.prepared_normed, scratch_.qkv, work_.rows, panels));
-  workers_.Sync();
+  workers_.Sync(thread);
+  MultiplyShared(thread, ProductOf(w.qkv, scratch_.prepared_normed, scratch_.qkv, work_.rows));
+  workers_.Sync(thread);
   RotateAndStore(layer, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   Attend(layer, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   ProjectToHidden(w.attention_output, scratch_.prepared_attended, w.attention_post_norm != nullptr,
                   thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   AddAndNorm(w.attention_post_norm, w.ffn_norm, w.ffn_norm_bias, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   FeedForwardUp(w.up, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   ProjectToHidden(w.down, scratch_.prepared_activated, w.ffn_post_norm != nullptr, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
+}
+
+int Decoder::Grain(int count, int together) const {
+  constexpr int kPiecesPerThread = 8;
+  const int pieces = work_.threads * kPiecesPerThread;
+  return std::max(count / pieces / together, 1) * together;
+}
+
+template <typename Body>
+void Decoder::ForRows(int thread, int count, Body body) {
+  workers_.Share(thread, count, Grain(count, 1), [&](Range rows) {
+    for (int row = rows.begin; row < rows.end; ++row) body(row);
+  });
+}
+
+template <typename Body>
+void Decoder::ForPanels(int thread, int count, int together, Body body) {
+  constexpr int kAtLeast = 4;  // what the widest tile of any product takes
+  workers_.Share(thread, count, Grain(count, std::lcm(kAtLeast, together)), body);
 }
 
 MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const PreparedRows& a, const Rows& out,
-                                int rows, Range panels) const {
+                                int rows) const {
   return {.a = a.data,
           .a_stride = a.stride,
           .rows = rows,
           .panels = matrix.panels,
           .inputs = matrix.inputs,
-          .panel_begin = panels.begin,
-          .panel_end = panels.end,
+          .panel_begin = 0,
+          .panel_end = matrix.num_panels,
           .bias = matrix.bias,
           .out = out.data,
           .out_stride = out.stride};
+}
+
+void Decoder::MultiplyShared(int thread, MultiplyArgs args) {
+  ForPanels(thread, args.panel_end, 1, [&](Range panels) {
+    args.panel_begin = panels.begin;
+    args.panel_end = panels.end;
+    product_.multiply(args);
+  });
 }
 
 void Decoder::Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs,
@@ -124,18 +156,17 @@ int Decoder::PreparedTogether(int size) const {
 void Decoder::Embed(int thread) {
   const model::Weights& w = model_->weights;
   const int size = config_.hidden_size;
-  const Range range = RangeOf(work_.rows, thread);
-  for (int row = range.begin; row < range.end; ++row) {
+  ForRows(thread, work_.rows, [&](int row) {
     float* out = scratch_.hidden.row(row);
     model::DequantizeRow(w.token_embedding.dtype,
                          w.token_embedding.row(work_.batch->token_ids[row]), size, out);
     for (int i = 0; i < size; ++i) out[i] *= config_.embedding_scale;
-    if (!config_.learned_positions) continue;
+    if (!config_.learned_positions) return;
     float* position = scratch_.normed.row(row);
     model::DequantizeRow(w.position_embedding.dtype,
                          w.position_embedding.row(work_.batch->positions[row]), size, position);
     for (int i = 0; i < size; ++i) out[i] += position[i];
-  }
+  });
 }
 
 void Decoder::Norm(const float* x, const float* weight, const float* bias, float* out) const {
@@ -146,8 +177,7 @@ void Decoder::Norm(const float* x, const float* weight, const float* bias, float
 
 void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias,
                          int thread) {
-  const Range range = RangeOf(work_.rows, thread);
-  for (int row = range.begin; row < range.end; ++row) {
+  ForRows(thread, work_.rows, [&](int row) {
     float* hidden = scratch_.hidden.row(row);
     if (post_norm != nullptr) {
       float* projected = scratch_.projected.row(row);
@@ -155,11 +185,11 @@ void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float*
                         projected);
       for (int i = 0; i < config_.hidden_size; ++i) hidden[i] += projected[i];
     }
-    if (norm == nullptr) continue;
+    if (norm == nullptr) return;
     Norm(hidden, norm, norm_bias, scratch_.normed.row(row));
     Prepare(scratch_.normed, scratch_.prepared_normed, row, config_.hidden_size, 0,
             config_.hidden_size);
-  }
+  });
 }
 
 void Decoder::RotateAndStore(int layer, int thread) {
@@ -167,8 +197,7 @@ void Decoder::RotateAndStore(int layer, int thread) {
   const KvLayerView& view = work_.pool->view(layer);
   const int block_tokens = work_.pool->layout().block_tokens;
   const int head_dim = config_.head_dim;
-  const Range range = RangeOf(work_.rows, thread);
-  for (int row = range.begin; row < range.end; ++row) {
+  ForRows(thread, work_.rows, [&](int row) {
     float* q = scratch_.qkv.row(row);
     float* k = q + config_.q_size();
     const float* v = k + config_.kv_size();
@@ -190,7 +219,7 @@ void Decoder::RotateAndStore(int layer, int thread) {
       kv_format_.store(k + int64_t{h} * head_dim, v + int64_t{h} * head_dim, head_dim, block_tokens,
                        position % block_tokens, keys, keys + view.values_offset);
     }
-  }
+  });
 }
 
 AttendArgs Decoder::AttendArgsOf(int layer, int thread) const {
@@ -210,102 +239,92 @@ AttendArgs Decoder::AttendArgsOf(int layer, int thread) const {
 }
 
 void Decoder::Attend(int layer, int thread) {
-  constexpr int kCallCost = 16;  // positions that the work around a token and head is worth
-  const batch::Batch& batch = *work_.batch;
-  const KvLayerView& view = work_.pool->view(layer);
   AttendArgs args = AttendArgsOf(layer, thread);
-  const auto cost_of = [&](int row) {
-    const int position = batch.positions[row];
-    return int64_t{position} - FirstVisible(position, args.window) + kCallCost;
-  };
-  int64_t total = 0;
-  for (int row = 0; row < work_.rows; ++row) total += cost_of(row) * config_.num_kv_heads;
-  const int64_t begin = total * thread / work_.threads;
-  const int64_t end = total * (thread + 1) / work_.threads;
-
-  const int kv_head_size = args.heads * config_.head_dim;
-  const int together = PreparedTogether(kv_head_size);
-  int64_t at = 0;  // what begins in a thread's share of the cost is the thread's
-  for (int row = 0; row < work_.rows; row += args.tokens) {
-    const int sequence = sequence_of_row_[row];
-    args.tokens = std::min(AttendTokens(args.heads), batch.sequence_starts[sequence + 1] - row);
-    args.position = batch.positions[row];
-    args.table = batch.block_table(view.group, sequence).data();
-    int64_t cost = 0;
-    for (int i = 0; i < args.tokens; ++i) cost += cost_of(row + i);
-    for (int first = 0; first < config_.num_kv_heads; first += together) {
-      const int behind = std::min(first + together, config_.num_kv_heads);
-      const bool is_ours = at >= begin && at < end;
-      at += cost * (behind - first);
-      if (!is_ours) continue;
-      for (int h = first; h < behind; ++h) {
-        args.q = scratch_.qkv.row(row) + int64_t{h} * kv_head_size;
-        args.out = scratch_.attended.row(row) + int64_t{h} * kv_head_size;
-        args.keys = view.data + h * view.head_stride;
-        kv_format_.attend(args);
-      }
-      for (int i = 0; i < args.tokens; ++i) {
-        Prepare(scratch_.attended, scratch_.prepared_attended, row + i, config_.q_size(),
-                first * kv_head_size, behind * kv_head_size);
-      }
+  const int together = PreparedTogether(args.heads * config_.head_dim);
+  const int parts = (config_.num_kv_heads + together - 1) / together;  // of a tile
+  const int count = static_cast<int>(tiles_.size()) * parts;
+  workers_.Share(thread, count, Grain(count, 1), [&](Range range) {
+    for (int i = range.begin; i < range.end; ++i) {
+      AttendTile(tiles_[i / parts], layer, i % parts * together, args);
     }
+  });
+}
+
+void Decoder::AttendTile(const Tile& tile, int layer, int first, AttendArgs& args) {
+  const KvLayerView& view = work_.pool->view(layer);
+  const int size = args.heads * config_.head_dim;  // of a kv head's queries
+  const int behind = std::min(first + PreparedTogether(size), config_.num_kv_heads);
+  args.tokens = tile.tokens;
+  args.position = work_.batch->positions[tile.row];
+  args.table = work_.batch->block_table(view.group, tile.sequence).data();
+  for (int h = first; h < behind; ++h) {
+    args.q = scratch_.qkv.row(tile.row) + int64_t{h} * size;
+    args.out = scratch_.attended.row(tile.row) + int64_t{h} * size;
+    args.keys = view.data + h * view.head_stride;
+    kv_format_.attend(args);
+  }
+  for (int i = 0; i < tile.tokens; ++i) {
+    Prepare(scratch_.attended, scratch_.prepared_attended, tile.row + i, config_.q_size(),
+            first * size, behind * size);
   }
 }
 
 void Decoder::ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
                               int thread) {
-  MultiplyArgs args = ProductOf(matrix, a, post_norm ? scratch_.projected : scratch_.hidden,
-                                work_.rows, RangeOf(matrix.num_panels, thread));
+  MultiplyArgs args =
+      ProductOf(matrix, a, post_norm ? scratch_.projected : scratch_.hidden, work_.rows);
   args.add_to_out = !post_norm;
-  product_.multiply(args);
+  MultiplyShared(thread, args);
 }
 
 void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
-  // A gate and its up are two neighbouring panels of one thread, and what is prepared together is
-  // one thread's too, so neither the activation nor that needs a barrier.
+  // A gate and its up are two neighbouring panels that one thread takes, and what is prepared
+  // together is taken together, so neither the activation nor that needs a barrier.
   const int group = config_.gated_ffn ? 2 : 1;
-  const int num_panels = matrix.num_panels / group;  // of `activated`
-  const int together = PreparedTogether(kPanel);
-  const Range units = RangeOf((num_panels + together - 1) / together, thread);
-  const Range outputs = {units.begin * together, std::min(units.end * together, num_panels)};
-  product_.multiply(ProductOf(matrix, scratch_.prepared_normed, scratch_.up, work_.rows,
-                              {outputs.begin * group, outputs.end * group}));
+  MultiplyArgs args = ProductOf(matrix, scratch_.prepared_normed, scratch_.up, work_.rows);
+  ForPanels(thread, matrix.num_panels / group, PreparedTogether(kPanel), [&](Range outputs) {
+    args.panel_begin = outputs.begin * group;
+    args.panel_end = outputs.end * group;
+    product_.multiply(args);
+    for (int row = 0; row < work_.rows; ++row) ActivateAndPrepare(row, outputs);
+  });
+}
+
+void Decoder::ActivateAndPrepare(int row, Range outputs) {
+  const int group = config_.gated_ffn ? 2 : 1;
+  const float* up = scratch_.up.row(row) + int64_t{outputs.begin} * group * kPanel;
+  float* activated = scratch_.activated.row(row) + int64_t{outputs.begin} * kPanel;
   const int count = outputs.end - outputs.begin;
-  for (int row = 0; row < work_.rows; ++row) {
-    const float* up = scratch_.up.row(row) + int64_t{outputs.begin} * group * kPanel;
-    float* activated = scratch_.activated.row(row) + int64_t{outputs.begin} * kPanel;
-    if (config_.gated_ffn) {
-      kernels_.activate_gated(config_.activation, up, count, activated);
-    } else {
-      kernels_.activate(config_.activation, up, count * kPanel, activated);
-    }
-    Prepare(scratch_.activated, scratch_.prepared_activated, row, config_.intermediate_size,
-            outputs.begin * kPanel, std::min(outputs.end * kPanel, config_.intermediate_size));
+  if (config_.gated_ffn) {
+    kernels_.activate_gated(config_.activation, up, count, activated);
+  } else {
+    kernels_.activate(config_.activation, up, count * kPanel, activated);
   }
+  Prepare(scratch_.activated, scratch_.prepared_activated, row, config_.intermediate_size,
+          outputs.begin * kPanel, std::min(outputs.end * kPanel, config_.intermediate_size));
 }
 
 void Decoder::HeadAndSample(int thread) {
   AddAndNorm(weights_.layers().back().ffn_post_norm, nullptr, nullptr, thread);
-  workers_.Sync();
+  workers_.Sync(thread);
   const std::vector<sample::SampleSpec>& samples = work_.batch->samples;
   for (size_t begin = 0; begin < samples.size(); begin += kLogitRows) {
     const int count = static_cast<int>(std::min<size_t>(kLogitRows, samples.size() - begin));
-    const Range rows = RangeOf(count, thread);
-    for (int i = rows.begin; i < rows.end; ++i) {
+    ForRows(thread, count, [&](int i) {
       Norm(scratch_.hidden.row(samples[begin + i].row), weights_.final_norm(),
            weights_.final_norm_bias(), scratch_.normed.row(i));
       Prepare(scratch_.normed, scratch_.prepared_normed, i, config_.hidden_size, 0,
               config_.hidden_size);
-    }
-    workers_.Sync();
-    const PackedMatrix& head = weights_.head();
-    product_.multiply(ProductOf(head, scratch_.prepared_normed, scratch_.logits, count,
-                                RangeOf(head.num_panels, thread)));
-    workers_.Sync();
-    for (int i = rows.begin; i < rows.end; ++i) {
+    });
+    workers_.Sync(thread);
+    MultiplyShared(thread,
+                   ProductOf(weights_.head(), scratch_.prepared_normed, scratch_.logits, count));
+    workers_.Sync(thread);
+    ForRows(thread, count, [&](int i) {
       samplers_[thread].Sample({scratch_.logits.row(i), static_cast<size_t>(config_.vocab_size)},
                                samples[begin + i], work_.sampled[begin + i]);
-    }
+    });
+    workers_.Sync(thread);
   }
 }
 

@@ -20,10 +20,10 @@
 
 namespace luna::backend::cpu {
 
-// All threads walk the layers together, phase by phase, with a barrier after each. In a phase a
-// thread owns some rows, some output panels or some (row, head) pairs, by a static partition; what
-// is computed for a row depends neither on the partition nor on the other rows. A step too small to
-// be worth its barriers runs on the calling thread alone. A step allocates nothing.
+// All threads walk the layers together, phase by phase, with a barrier after each. In a phase they
+// share out rows, output panels or (tile of rows, head) pairs; what is computed for a row depends
+// neither on who computes it nor on the other rows. A step too small to be worth its barriers runs
+// on the calling thread alone. A step allocates nothing.
 class Decoder {
  public:
   // `options` were checked, num_threads is not 0, weights and kv_dtype are set. RESOURCE_EXHAUSTED
@@ -50,8 +50,19 @@ class Decoder {
     int threads = 1;
   };
 
-  // The part of `count` things that `thread` takes in this step.
-  Range RangeOf(int count, int thread) const { return StaticRange(count, thread, work_.threads); }
+  // A part of a sequence's rows that attend together.
+  struct Tile {
+    int row, tokens, sequence;
+  };
+
+  // Calls body(row) for all rows, body(Range) for all panels, shared among the threads.
+  template <typename Body>
+  void ForRows(int thread, int count, Body body);
+  template <typename Body>
+  void ForPanels(int thread, int count, int together, Body body);
+  // How many of `count` things, `together` at least, a thread takes at a time: few enough to
+  // balance, many enough to be worth taking.
+  int Grain(int count, int together) const;
 
   void RunThread(int thread);
   void RunLayer(int layer, int thread);
@@ -65,14 +76,20 @@ class Decoder {
   void Attend(int layer, int thread);
   // Those of `args` that are the same for the whole layer.
   AttendArgs AttendArgsOf(int layer, int thread) const;
-  // The product with `matrix`'s panels of this thread; added to the hidden states, or, where a post
+  // Of one tile, the kv heads from `first` on that are prepared together.
+  void AttendTile(const Tile& tile, int layer, int first, AttendArgs& args);
+  // The product with `matrix`; added to the hidden states, or, where a post
   // norm comes first, left in `projected`.
   void ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
                        int thread);
   void FeedForwardUp(const PackedMatrix& matrix, int thread);
+  // Of one row, the panels `outputs` of the activation.
+  void ActivateAndPrepare(int row, Range outputs);
   void HeadAndSample(int thread);
+  // The product of `rows` rows with all of `matrix`'s panels.
   MultiplyArgs ProductOf(const PackedMatrix& matrix, const PreparedRows& a, const Rows& out,
-                         int rows, Range panels) const;
+                         int rows) const;
+  void MultiplyShared(int thread, MultiplyArgs args);
   // Makes inputs [begin, end) of one row what the product reads.
   void Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs, int begin,
                int end) const;
@@ -90,6 +107,7 @@ class Decoder {
   RopeTable rope_;
   Scratch scratch_;
   std::vector<int32_t> sequence_of_row_;   // [max_batch_tokens]
+  std::vector<Tile> tiles_;                // of this step, at most max_batch_tokens
   std::vector<sample::Sampler> samplers_;  // [num_threads]
   Work work_;
 };

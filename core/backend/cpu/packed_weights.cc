@@ -34,8 +34,9 @@ class Packer {
   void FillPanels(WorkerPool& pool) const {
     auto body = [&](int thread) {
       std::vector<float> rows;
-      const Range range = StaticRange(static_cast<int>(panels_.size()), thread, pool.num_threads());
-      for (int i = range.begin; i < range.end; ++i) FillPanel(panels_[i], rows);
+      pool.Share(thread, static_cast<int>(panels_.size()), 16, [&](Range range) {
+        for (int i = range.begin; i < range.end; ++i) FillPanel(panels_[i], rows);
+      });
     };
     pool.Run(body);
   }

@@ -38,7 +38,8 @@ void Barrier::Wait() {
   round_.notify_all();
 }
 
-WorkerPool::WorkerPool(int num_threads) : num_threads_(num_threads), barrier_(num_threads) {
+WorkerPool::WorkerPool(int num_threads)
+    : num_threads_(num_threads), barrier_(num_threads), parts_(num_threads) {
   threads_.reserve(num_threads_ - 1);
   try {
     for (int thread = 1; thread < num_threads_; ++thread) {
@@ -65,7 +66,7 @@ void WorkerPool::RunErased(Function function, void* body) {
   start_.fetch_add(1, std::memory_order_release);
   start_.notify_all();
   function(body, 0);
-  Sync();
+  Sync(0);
 }
 
 void WorkerPool::Work(int thread) {
@@ -73,7 +74,7 @@ void WorkerPool::Work(int thread) {
     WaitWhileEqual(start_, seen);
     if (stopping_) return;
     function_(body_, thread);
-    Sync();
+    Sync(thread);
   }
 }
 

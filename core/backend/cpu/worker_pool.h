@@ -49,20 +49,49 @@ class WorkerPool {
   int num_threads() const { return num_threads_; }
 
   // Calls body(thread) once on each thread, 0 <= thread < num_threads, and returns when all are
-  // done. Inside, Sync() is a barrier for all of them.
+  // done. Inside, Sync(thread) is a barrier for all of them.
   template <typename Body>
   void Run(Body& body) {
     RunErased([](void* body, int thread) { (*static_cast<Body*>(body))(thread); }, &body);
   }
-  // Calls body(0) on the calling thread and wakes nobody; Sync() inside does nothing.
+  // Calls body(0) on the calling thread and wakes nobody; inside, Sync waits for nobody.
   template <typename Body>
   void RunAlone(Body& body) {
     alone_ = true;
     body(0);
     alone_ = false;
   }
-  void Sync() {
-    if (!alone_) barrier_.Wait();
+  // Each thread says which it is, here and in Share.
+  void Sync(int thread) {
+    Part& part = parts_[thread];
+    std::atomic<int>& taken = part.taken[part.phase];
+    if (!alone_) {
+      barrier_.Wait();
+      part.phase ^= 1;
+    }
+    // Nobody takes from this one any more, and it is wanted again after the next barrier.
+    taken.store(0, std::memory_order_relaxed);
+  }
+
+  // Calls body(Range) for [0, count) in pieces of `grain`, the last may be smaller. A thread takes
+  // its own part piece by piece, then what is left of the others', so that one that another process
+  // slows down holds nobody up. Between two barriers all threads call it once, with the same count
+  // and grain, or none does.
+  template <typename Body>
+  void Share(int thread, int count, int grain, Body body) {
+    const int threads = alone_ ? 1 : num_threads_;
+    const int pieces = (count + grain - 1) / grain;
+    const int phase = parts_[thread].phase;
+    for (int i = 0; i < threads; ++i) {
+      const int owner = thread + i < threads ? thread + i : thread + i - threads;
+      const Range part = StaticRange(pieces, owner, threads);
+      std::atomic<int>& taken = parts_[owner].taken[phase];
+      while (taken.load(std::memory_order_relaxed) < part.end - part.begin) {
+        const int piece = part.begin + taken.fetch_add(1, std::memory_order_relaxed);
+        if (piece >= part.end) break;
+        body(Range{piece * grain, piece + 1 < pieces ? (piece + 1) * grain : count});
+      }
+    }
   }
 
  private:
@@ -71,8 +100,15 @@ class WorkerPool {
   void Work(int thread);
   void Stop();
 
+  // How many pieces of a thread's part are taken; the threads use the one, then the other.
+  struct alignas(64) Part {
+    std::atomic<int> taken[2] = {0, 0};
+    int phase = 0;  // the thread's own
+  };
+
   const int num_threads_;
   Barrier barrier_;
+  std::vector<Part> parts_;  // [num_threads]
   // Written by Run before start_ changes; read by the workers after.
   Function function_ = nullptr;
   void* body_ = nullptr;
