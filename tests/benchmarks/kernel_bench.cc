@@ -2,8 +2,8 @@
 //   luna-kernel-bench [--benchmark_filter=REGEX] ...
 // Multiply/PATH/FORMAT/rows: a matrix of 512 inputs and 2,048 outputs, which a core's cache holds;
 // ops are 2 a product, to compare with the peaks that `luna-machine-peaks` measures.
-// Attend/PATH/DTYPE/heads: a token's query heads of one kv head, of 64 dimensions, over 256 cached
-// positions in blocks of 16; 64 sequences in turn, more than a core's cache holds.
+// Attend/PATH/DTYPE/heads/sequences: a token's query heads of one kv head, of 64 dimensions, over
+// 256 cached positions in blocks of 16. One sequence stays in a core's cache; 512 in turn do not.
 // Prepare, Norm: one row of 512.
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ namespace luna::backend::cpu {
 namespace {
 
 constexpr int kInputs = 512, kOutputs = 2048, kMaxRows = 512;
-constexpr int kHeadDim = 64, kBlockTokens = 16, kPositions = 256, kSequences = 64;
+constexpr int kHeadDim = 64, kBlockTokens = 16, kPositions = 256;
 
 std::vector<float> Random(int64_t size, uint32_t seed) {
   std::vector<float> values(size);
@@ -84,23 +84,26 @@ void Prepare(benchmark::State& state, const Product& product) {
 }
 
 void Attend(benchmark::State& state, const KvFormat& format, KvDtype dtype) {
+  constexpr int kKvHeads = 8, kLayers = 8;  // of a block; one layer is attended to
   const int heads = static_cast<int>(state.range(0));
+  const int sequences = static_cast<int>(state.range(1));
   const int blocks = kPositions / kBlockTokens;
   const int64_t half = KvHeadBytes(dtype, kHeadDim) * kBlockTokens;
-  const MappedMemory pool = MustAllocate(2 * half * blocks * kSequences);
+  const int64_t block_stride = kLayers * kKvHeads * 2 * half;
+  const MappedMemory pool = MustAllocate(block_stride * blocks * sequences);
   std::vector<int32_t> table;
-  for (int b = 0; b < blocks * kSequences; ++b) {
+  const std::vector<float> kv = Random(2 * kHeadDim, 3);
+  for (int b = 0; b < blocks * sequences; ++b) {
     table.push_back(b);
-    std::byte* keys = pool.data() + b * 2 * half;
-    for (int slot = 0; slot < kBlockTokens; ++slot) {
-      const std::vector<float> kv = Random(2 * kHeadDim, b * kBlockTokens + slot);
-      format.store(kv.data(), kv.data() + kHeadDim, kHeadDim, kBlockTokens, slot, keys,
+    for (int i = 0; i < kKvHeads * kBlockTokens; ++i) {
+      std::byte* keys = pool.data() + b * block_stride + i / kBlockTokens * 2 * half;
+      format.store(kv.data(), kv.data() + kHeadDim, kHeadDim, kBlockTokens, i % kBlockTokens, keys,
                    keys + half);
     }
   }
   const std::vector<float> q = Random(int64_t{heads} * kHeadDim, 5);
   std::vector<float> out(q.size()), scores(int64_t{heads} * 512);
-  int sequence = 0;
+  int call = 0;  // the kv heads of a sequence, then the next sequence
   for (auto _ : state) {
     format.attend({.q = q.data(),
                    .q_stride = heads * kHeadDim,
@@ -111,15 +114,15 @@ void Attend(benchmark::State& state, const KvFormat& format, KvDtype dtype) {
                    .head_dim = kHeadDim,
                    .position = kPositions - 1,
                    .scale = 0.125f,
-                   .keys = pool.data(),
+                   .keys = pool.data() + call % kKvHeads * 2 * half,
                    .values_offset = half,
-                   .block_stride = 2 * half,
-                   .table = table.data() + sequence * blocks,
+                   .block_stride = block_stride,
+                   .table = table.data() + call / kKvHeads * blocks,
                    .block_tokens = kBlockTokens,
                    .scores = scores.data(),
                    .score_stride = 512});
     benchmark::ClobberMemory();
-    sequence = (sequence + 1) % kSequences;
+    call = (call + 1) % (kKvHeads * sequences);
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * 2 * half * blocks);
 }
@@ -151,8 +154,7 @@ void RegisterAll() {
     for (const auto dtype : {KvDtype::kF32, KvDtype::kBf16, KvDtype::kInt8}) {
       const std::string name = "Attend/" + path + "/" + std::string(KvDtypeName(dtype));
       benchmark::RegisterBenchmark(name.c_str(), Attend, kernels->kv_formats.Of(dtype), dtype)
-          ->Arg(1)
-          ->Arg(3);
+          ->ArgsProduct({{1, 3}, {1, 64}});
     }
     benchmark::RegisterBenchmark(("Norm/" + path).c_str(), Norm, *kernels);
   }
