@@ -22,9 +22,15 @@ namespace {
 struct ProductCase {
   const Kernels* kernels;
   WeightsFormat format;
-  const Product& product() const { return kernels->products.Of(format); }
+  bool outlying_channels = false;
+  const Product& product() const { return kernels->products.Of(format, outlying_channels); }
+  std::string label() const {
+    std::string label(kernels->name);
+    label.append("_").append(WeightsFormatName(format));
+    return outlying_channels ? label + "_of_16_bits" : label;
+  }
   friend std::ostream& operator<<(std::ostream& out, const ProductCase& c) {
-    return out << c.kernels->name << " " << WeightsFormatName(c.format);
+    return out << c.label();
   }
 };
 
@@ -34,6 +40,7 @@ std::vector<ProductCase> AllProducts() {
     for (const auto format : {WeightsFormat::kF32, WeightsFormat::kBf16, WeightsFormat::kInt8}) {
       cases.push_back({kernels, format});
     }
+    cases.push_back({kernels, WeightsFormat::kInt8, /*outlying_channels=*/true});
   }
   return cases;
 }
@@ -119,7 +126,7 @@ class Problem {
     const std::byte* group = row + i / kInt8Group * kInt8RowGroupBytes;
     const int high = At<int8_t>(group, i % kInt8Group);
     const int low = At<int8_t>(group + kInt8Group, i % kInt8Group);
-    return scale * static_cast<float>(256 * high + low);
+    return scale * (static_cast<float>(high) + static_cast<float>(low) / 256);
   }
   float Weight(int o, int i) const {
     const std::byte* panel = packed.data() + o / kPanel * case_.product().panel_bytes(inputs);
@@ -236,10 +243,8 @@ TEST_P(ProductTest, ZerosStayZeros) {
   for (int o = 0; o < 16; ++o) EXPECT_EQ(out[o], problem.bias[o]);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ProductTest, testing::ValuesIn(AllProducts()), [](const auto& info) {
-  return std::string(info.param.kernels->name) + "_" +
-         std::string(WeightsFormatName(info.param.format));
-});
+INSTANTIATE_TEST_SUITE_P(All, ProductTest, testing::ValuesIn(AllProducts()),
+                         [](const auto& info) { return info.param.label(); });
 
 TEST(Int8FormatTest, ChannelsThatAreFarLargerCostTheirOwnGroupAlone) {
   const int inputs = 512;
@@ -251,6 +256,33 @@ TEST(Int8FormatTest, ChannelsThatAreFarLargerCostTheirOwnGroupAlone) {
       At<float>(panel.data() + 8 * kInt8GroupBytes + kInt8Steps * kInt8StepBytes, 0);
   EXPECT_LT(first, 4.0f / 127.0f);
   EXPECT_GT(ninth, 5 * first);
+}
+
+TEST(Int8FormatTest, AGroupThatAValueStandsOutOfKeepsSixteenBits) {
+  constexpr int kInputs = 2 * kInt8Group;
+  std::vector<float> x(kInputs);
+  for (int i = 0; i < kInputs; ++i) x[i] = std::sin(static_cast<float>(i) + 0.5f);
+  x[kInt8Group + 3] = 50.0f;
+  for (const ProductCase& c : AllProducts()) {
+    if (c.format != WeightsFormat::kInt8) continue;
+    std::vector<std::byte> row(Int8RowBytes(kInputs));
+    c.product().prepare(x.data(), kInputs, 0, kInputs, row.data());
+    const auto error = [&](int i) {
+      const float scale = At<float>(row.data() + Int8ScalesOffset(kInputs), i / kInt8Group);
+      const std::byte* group = row.data() + i / kInt8Group * kInt8RowGroupBytes;
+      const float level = At<int8_t>(group, i % kInt8Group) +
+                          At<int8_t>(group + kInt8Group, i % kInt8Group) / 256.0f;
+      return std::abs(scale * level - x[i]);
+    };
+    const bool always = c.outlying_channels;
+    EXPECT_EQ(At<uint8_t>(row.data() + Int8HasLowOffset(kInputs), 0), always) << c;
+    EXPECT_EQ(At<uint8_t>(row.data() + Int8HasLowOffset(kInputs), 1), 1) << c;
+    const float bound = always ? 1.01f / 32512.0f : 0.5001f / 127.0f;
+    for (int i = 0; i < kInt8Group; ++i) EXPECT_LE(error(i), bound) << c << ", " << i;
+    for (int i = kInt8Group; i < kInputs; ++i) {
+      EXPECT_LE(error(i), 50.0f * 1.01f / 32512.0f) << c << ", " << i;
+    }
+  }
 }
 
 TEST(Bf16FormatTest, RoundsToTheNearestEven) {

@@ -140,7 +140,7 @@ void RegisterAll() {
   for (const Kernels* kernels : AvailableKernels()) {
     const std::string path(kernels->name);
     for (const auto format : {WeightsFormat::kF32, WeightsFormat::kBf16, WeightsFormat::kInt8}) {
-      const Product& product = kernels->products.Of(format);
+      const Product& product = kernels->products.Of(format, false);
       const std::string name = path + "/" + std::string(WeightsFormatName(format));
       benchmark::RegisterBenchmark(("Multiply/" + name).c_str(), Multiply, product)
           ->Arg(1)

@@ -81,11 +81,9 @@ absl::StatusOr<const cpu::Kernels*> ChooseKernels(const std::string& code_path) 
       "code path '", code_path, "' is not one of: ", absl::StrJoin(CpuCodePaths(), ", ")));
 }
 
-// The smallest whose words stay close enough to those of f32 (docs/benchmarks.md). Keys that a norm
-// has scaled channel by channel have some far above the others, and one scale for all costs too
-// much.
+// The smallest whose words stay close enough to those of f32 (docs/benchmarks.md).
 KvDtype FastestKvDtype(const model::Model& model) {
-  return model.weights.layers.front().k_norm ? KvDtype::kBf16 : KvDtype::kInt8;
+  return cpu::HasOutlyingChannels(model) ? KvDtype::kBf16 : KvDtype::kInt8;
 }
 
 }  // namespace

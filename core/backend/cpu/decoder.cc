@@ -22,7 +22,7 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
     : model_(std::move(model)),
       config_(model_->config),
       kernels_(kernels),
-      product_(kernels.products.Of(*options.weights)),
+      product_(kernels.products.Of(*options.weights, HasOutlyingChannels(*model_))),
       kv_format_(kernels.kv_formats.Of(*options.kv_dtype)),
       share_small_steps_(options.share_small_steps),
       workers_(options.num_threads),

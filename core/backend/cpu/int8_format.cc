@@ -8,9 +8,7 @@ namespace luna::backend::cpu {
 int64_t Int8PanelBytes(int inputs) { return Int8Groups(inputs) * kInt8GroupBytes; }
 
 int64_t Int8RowBytes(int inputs) {
-  const int64_t bytes = Int8StartsOffset(inputs) +
-                        int64_t{Int8Groups(inputs)} * static_cast<int64_t>(sizeof(int32_t));
-  return (bytes + 63) / 64 * 64;
+  return (Int8HasLowOffset(inputs) + Int8Groups(inputs) + 63) / 64 * 64;
 }
 
 void PackInt8(const float* rows, int inputs, std::byte* panel) {

@@ -1,7 +1,8 @@
 // Int8 weights: whole numbers in [-127, 127] with one scale for 32 inputs of one output.
-// Activations have 16 bits, in two bytes: with 8 alone real models lose more than they may. They
-// have one scale for 32 inputs of a row, so that a channel that is far larger than the others, as
-// real models have them, costs the precision of its own group alone.
+// Activations have one scale for 32 inputs of a row, so that a channel that is far larger than the
+// others, as real models have them, costs the precision of its own group alone. A group that one of
+// its values stands out of has 16 bits, in two bytes; the others have 8. With 8 alone real models
+// lose more than they may (docs/decisions/0007-int8.md).
 #ifndef LUNA_CORE_BACKEND_CPU_INT8_FORMAT_H_
 #define LUNA_CORE_BACKEND_CPU_INT8_FORMAT_H_
 
@@ -23,14 +24,19 @@ inline constexpr int64_t kInt8GroupBytes =
     kInt8Steps * kInt8StepBytes + kPanel * static_cast<int64_t>(sizeof(float));
 
 // A prepared row: [groups][2][kInt8Group] int8, a group's high bytes, then its low ones; then
-// [groups] scales in f32, then [groups] int32. A value is scale * (256 * high + low). The last are
-// -128 times the sum of all (256 * high + low): what the 128 in the weights adds, taken back.
+// [groups] scales in f32, [groups][2] starts in int32, [groups] bytes that are 1 where the low
+// bytes are not all 0. A value is scale * (high + low / 256). A start is -128 times the sum of the
+// group's high, or low, bytes: what the 128 in the weights adds, taken back.
 inline constexpr int64_t kInt8RowGroupBytes = 2 * kInt8Group;
 constexpr int64_t Int8ScalesOffset(int inputs) { return Int8Groups(inputs) * kInt8RowGroupBytes; }
 constexpr int64_t Int8StartsOffset(int inputs) {
-  return Int8ScalesOffset(inputs) +
-         int64_t{Int8Groups(inputs)} * static_cast<int64_t>(sizeof(float));
+  return Int8ScalesOffset(inputs) + Int8Groups(inputs) * int64_t{4};
 }
+constexpr int64_t Int8HasLowOffset(int inputs) {
+  return Int8StartsOffset(inputs) + Int8Groups(inputs) * int64_t{8};
+}
+// How many times the root mean square of its group a value is that stands out.
+inline constexpr float kInt8StandsOut = 3.0f;
 
 int64_t Int8PanelBytes(int inputs);
 int64_t Int8RowBytes(int inputs);

@@ -43,9 +43,12 @@ inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
 }  // namespace
 
 const Kernels& Avx512Kernels() {
-  static constexpr Kernels kKernels =
-      MakeKernels("avx512", WeightsFormat::kF32,
-                  {.f32 = kF32Product, .bf16 = kBf16Product, .int8 = kInt8Product}, kKvFormats);
+  static constexpr Kernels kKernels = MakeKernels("avx512", WeightsFormat::kF32,
+                                                  {.f32 = kF32Product,
+                                                   .bf16 = kBf16Product,
+                                                   .int8 = kInt8Product<false>,
+                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                  kKvFormats);
   return kKernels;
 }
 

@@ -92,9 +92,12 @@ constexpr Product kDotBf16Product = {.panel_bytes = Bf16PanelBytes,
 }  // namespace
 
 const Kernels& Avx512VnniKernels() {
-  static constexpr Kernels kKernels =
-      MakeKernels("avx512vnni", WeightsFormat::kInt8,
-                  {.f32 = kF32Product, .bf16 = kDotBf16Product, .int8 = kInt8Product}, kKvFormats);
+  static constexpr Kernels kKernels = MakeKernels("avx512vnni", WeightsFormat::kInt8,
+                                                  {.f32 = kF32Product,
+                                                   .bf16 = kDotBf16Product,
+                                                   .int8 = kInt8Product<false>,
+                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                  kKvFormats);
   return kKernels;
 }
 
