@@ -14,6 +14,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // The weight of the largest logit; 2^18 tokens of it still sum far below 2^64.
 constexpr double kUnitWeight = 0x1p40;
+constexpr double kWeighsNothing = -27.73;  // e to this, times kUnitWeight, is below 1
 // Nearly every draw ends within the first few hundred candidates: those are selected in one scan,
 // and only a draw from the tail pays for ordering more, eight times as many at a time.
 constexpr size_t kFirstCandidates = 256;
@@ -21,6 +22,7 @@ constexpr size_t kGrowth = 8;
 
 uint64_t Weight(float logit, float largest, double temperature) {
   const double exponent = (double{logit} - double{largest}) / temperature;
+  if (exponent < kWeighsNothing) return 0;  // most of a vocabulary, without its exponential
   return static_cast<uint64_t>(std::exp(exponent) * kUnitWeight);
 }
 

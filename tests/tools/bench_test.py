@@ -168,6 +168,15 @@ class WorkTest(unittest.TestCase):
         same = model.with_tokens(7)
         self.assertEqual([same.tokens(clients) for clients in (1, 64)], [7, 7])
 
+    def test_of_several_passes_the_quickest_of_each_point_counts(self):
+        def a_pass(first, second, prefill):
+            return {"numerics": "n", "prefill": [{"ms": prefill}],
+                    "decode": [{"median_step_ms": first}, {"median_step_ms": second}]}  # fmt: skip
+
+        best = growth.quickest([a_pass(1.0, 5.0, 9.0), a_pass(2.0, 3.0, 8.0)])
+        self.assertEqual([row["median_step_ms"] for row in best["decode"]], [1.0, 3.0])
+        self.assertEqual(best["prefill"], [{"ms": 8.0}])
+
     def test_threads_double_up_to_all(self):
         self.assertEqual([growth.thread_counts(most) for most in (1, 2, 6)],
                          [[1], [1, 2], [1, 2, 4, 6]])  # fmt: skip
