@@ -218,6 +218,24 @@ TEST_P(AttentionTest, AValueThatIsNotFiniteIsSeenByWhoAttendsToItAndByNobodyElse
   }
 }
 
+// The first of some tokens sees the last position that the others have left behind.
+TEST_P(AttentionTest, WhatAWindowHasLeftBehindIsNotSeenBesideATokenThatSeesIt) {
+  const Shape shape{.head_dim = 20, .block_tokens = 16, .heads = 1};
+  Cache cache(GetParam(), shape);
+  std::vector<float> value = Random(shape.head_dim, 3);
+  value[13] = std::numeric_limits<float>::quiet_NaN();
+  cache.Store(GetParam(), 20, Random(shape.head_dim, 4), value);
+  for (const int window : {1, 3, 10}) {
+    const int tokens = AttendTokens(shape.heads);
+    const std::vector<float> q = Random(tokens * shape.head_dim, 5);
+    const std::vector<float> out = cache.Attend(GetParam(), q, 19 + window, window);
+    EXPECT_FALSE(std::isfinite(out[13]));
+    for (size_t i = shape.head_dim; i < out.size(); ++i) {
+      EXPECT_TRUE(std::isfinite(out[i])) << "window " << window << ", " << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, AttentionTest, testing::ValuesIn(Cases()), [](const auto& info) {
   return std::string(info.param.kernels->name) + "_" + std::string(KvDtypeName(info.param.dtype));
 });
