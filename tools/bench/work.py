@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import subprocess
 
-from bench import gguf_file, random_gguf, shape
+from bench import gguf_file, shape
 
 CLIENTS = (1, 2, 4, 8, 16, 30, 64)
 FORMAT_CLIENTS = (1, 30, 64)  # where other number formats are measured too
@@ -64,6 +64,8 @@ def find(model: Model, models: pathlib.Path, made: pathlib.Path) -> Found | None
     """None where the file is not there. Random weights are made below `made`."""
     path = models / model.file if model.file else made / f"{model.key}-f32.gguf"
     if not path.exists() and not model.file:
+        from bench import random_gguf  # numpy is wanted for this alone
+
         random_gguf.make(path)
     if not path.exists():
         return None
