@@ -30,7 +30,6 @@ class MappedMemory {
   static absl::StatusOr<MappedMemory> Allocate(std::string_view purpose, int64_t bytes);
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }
-  float* floats() const { return static_cast<float*>(data_); }
   int64_t bytes() const { return bytes_; }
 
  private:

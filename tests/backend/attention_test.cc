@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "core/backend/cpu/kernels.h"
 #include "core/backend/kv_pool.h"
 #include "core/backend/reference/operators.h"
+#include "tests/backend/random_values.h"
 
 namespace luna::backend::cpu {
 namespace {
@@ -35,14 +35,6 @@ std::vector<Case> Cases() {
     }
   }
   return cases;
-}
-
-std::vector<float> Random(int64_t size, uint32_t seed) {
-  std::vector<float> values(size);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (float& value : values) value = normal(random);
-  return values;
 }
 
 // What is read back of x [head_dim] once it was stored.

@@ -8,21 +8,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "core/backend/reference/operators.h"
+#include "tests/backend/random_values.h"
 
 namespace luna::backend::cpu {
 namespace {
-
-std::vector<float> Random(int64_t size, uint32_t seed) {
-  std::vector<float> values(size);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 class KernelsTest : public testing::TestWithParam<const Kernels*> {
  protected:

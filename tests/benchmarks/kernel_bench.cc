@@ -8,27 +8,19 @@
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "core/backend/cpu/kernels.h"
 #include "core/backend/mapped_memory.h"
 #include "core/base/check.h"
+#include "tests/backend/random_values.h"
 
 namespace luna::backend::cpu {
 namespace {
 
 constexpr int kInputs = 512, kOutputs = 2048, kMaxRows = 512;
 constexpr int kHeadDim = 64, kBlockTokens = 16, kPositions = 256;
-
-std::vector<float> Random(int64_t size, uint32_t seed) {
-  std::vector<float> values(size);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 MappedMemory MustAllocate(int64_t bytes) {
   auto memory = MappedMemory::Allocate("benchmark", bytes);
@@ -65,7 +57,7 @@ void Multiply(benchmark::State& state, const Product& product) {
                       .panel_begin = 0,
                       .panel_end = panels,
                       .bias = nullptr,
-                      .out = out.floats(),
+                      .out = reinterpret_cast<float*>(out.data()),
                       .out_stride = kOutputs});
     benchmark::ClobberMemory();
   }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/backend/checks.h"
 #include "core/backend/cpu/bf16_format.h"
 #include "core/backend/cpu/int8_format.h"
 #include "core/backend/cpu/kernel_paths.h"
