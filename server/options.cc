@@ -72,9 +72,11 @@ void AddModelFlags(CLI::App& app, Options& options, Raw& raw) {
       ->capture_default_str();
   app.add_option(
          "--weights", raw.weights,
-         "What weights are kept in: f32, bf16 (half the memory), int8 (a quarter), or what is "
-         "fastest with these instructions")
-      ->check(OneOf({"auto", "f32", "bf16", "int8"}))
+         "What weights are kept in: f32, bf16 (half the memory), int8 (a quarter), int4 (the "
+         "file's "
+         "own 4 bits where it has Q4_0 or Q4_1, int8 elsewhere), or what is fastest with these "
+         "instructions")
+      ->check(OneOf({"auto", "f32", "bf16", "int8", "int4"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_option("--kv-dtype", raw.kv_dtype,
@@ -163,8 +165,7 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
   LUNA_RETURN_IF_ERROR(ReadBytes("--kv-cache-bytes", raw.kv_cache_bytes, options.kv_cache_bytes));
   LUNA_RETURN_IF_ERROR(
       ReadBytes("--session-quota-bytes", raw.session_quota_bytes, options.session_quota_bytes));
-  for (const auto format : {backend::WeightsFormat::kF32, backend::WeightsFormat::kBf16,
-                            backend::WeightsFormat::kInt8}) {
+  for (const auto format : backend::kWeightsFormats) {
     if (raw.weights == backend::WeightsFormatName(format)) options.weights = format;
   }
   for (const auto dtype :

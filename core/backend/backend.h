@@ -64,10 +64,23 @@ class Backend {
   virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
 };
 
-// What weights are kept in, whatever the file has them in; int8 in groups with a scale each.
-enum class WeightsFormat { kF32, kBf16, kInt8 };
+// What weights are kept in. int8: in groups with a scale each. int4: as int8, but the matrices that
+// the file has in 4 bits (Q4_0, Q4_1) in those.
+enum class WeightsFormat { kF32, kBf16, kInt8, kInt4 };
+inline constexpr WeightsFormat kWeightsFormats[] = {WeightsFormat::kF32, WeightsFormat::kBf16,
+                                                    WeightsFormat::kInt8, WeightsFormat::kInt4};
 constexpr std::string_view WeightsFormatName(WeightsFormat format) {
-  return format == WeightsFormat::kF32 ? "f32" : format == WeightsFormat::kBf16 ? "bf16" : "int8";
+  switch (format) {
+    case WeightsFormat::kF32:
+      return "f32";
+    case WeightsFormat::kBf16:
+      return "bf16";
+    case WeightsFormat::kInt8:
+      return "int8";
+    case WeightsFormat::kInt4:
+      break;
+  }
+  return "int4";
 }
 
 // What keys and values are kept in; int8 with a scale for each token and head.

@@ -57,6 +57,18 @@ inline std::vector<BackendCase> RoundingBackendCases() {
   return cases;
 }
 
+// Those that keep a file's own 4 bits: for the family "llama-q4".
+inline std::vector<BackendCase> Int4BackendCases() {
+  std::vector<BackendCase> cases;
+  for (const std::string& path : CpuCodePaths()) {
+    BackendCase c = {.backend = "cpu", .code_path = path};
+    c.weights = WeightsFormat::kInt4;
+    c.kv_dtype = KvDtype::kInt8;
+    cases.push_back(c);
+  }
+  return cases;
+}
+
 inline std::vector<BackendCase> AllBackendCases() {
   std::vector<BackendCase> cases = ExactBackendCases();
   for (const BackendCase& c : RoundingBackendCases()) cases.push_back(c);

@@ -247,12 +247,26 @@ TEST(FactoryTest, UnknownNamesAreRefusedWithWhatThereIs) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("portable"));
 }
 
+TEST(FactoryTest, FourBitsAreNotMadeFromMore) {
+  auto model = MakeRandomModel("llama");
+  model->source = "GGUF v3, F16 x 30";
+  const absl::Status status =
+      MakeBackend("cpu", model, {.weights = WeightsFormat::kInt4, .code_path = ""}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("no layer of the model has a matrix in Q4_0 or Q4_1 (its file: GGUF v3"));
+}
+
 TEST(FactoryTest, DefaultsToTheFastestPathAndItsFastestFormat) {
   for (const std::string& path : CpuCodePaths()) {
     const auto made = MakeBackend("cpu", MakeRandomModel("gpt2"), {.code_path = path});
     ASSERT_TRUE(made.ok()) << made.status();
-    const std::string format = path == "avx512vnni" ? "int8" : "f32";
+    const std::string format = path == "portable" ? "f32" : "int8";
     EXPECT_THAT((*made)->info().numerics, HasSubstr("weights " + format + ", "));
+    const auto q4 = MakeBackend("cpu", MakeRandomModel("llama-q4"), {.code_path = path});
+    ASSERT_TRUE(q4.ok()) << q4.status();
+    const std::string q4_format = path == "portable" ? "f32" : "int4";
+    EXPECT_THAT((*q4)->info().numerics, HasSubstr("weights " + q4_format + ", "));
   }
   const auto made = MakeBackend("cpu", MakeRandomModel("gpt2"), {});
   ASSERT_TRUE(made.ok()) << made.status();

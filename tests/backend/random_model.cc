@@ -1,6 +1,7 @@
 #include "tests/backend/random_model.h"
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "core/base/check.h"
@@ -14,10 +15,15 @@ class Builder {
  public:
   Builder(model::Model& model, uint32_t seed) : model_(model), random_(seed) {}
 
+  // Linear makes its matrices in `dtype`, F32 at first, from now on.
+  void set_linear_dtype(model::DType dtype) { linear_dtype_ = dtype; }
+
   Tensor Matrix(int64_t rows, int64_t cols, float scale) { return Make(rows, cols, 0.0f, scale); }
   // Outputs keep about the size of the inputs.
   Tensor Linear(int64_t rows, int64_t cols) {
-    return Make(rows, cols, 0.0f, 1.0f / std::sqrt(static_cast<float>(cols)));
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(cols));
+    if (linear_dtype_ != model::DType::kF32) return MakeQ4(rows, cols, deviation);
+    return Make(rows, cols, 0.0f, deviation);
   }
   Tensor Norm(int64_t size) { return Make(1, size, 1.0f, 0.3f); }
   Tensor Bias(int64_t size) { return Make(1, size, 0.0f, 0.2f); }
@@ -34,8 +40,28 @@ class Builder {
             .data = reinterpret_cast<const std::byte*>(values->data())};
   }
 
+  // Evenly spread levels, 0 in their middle, of about that deviation.
+  Tensor MakeQ4(int64_t rows, int64_t cols, float deviation) {
+    const int64_t blocks = rows * cols / 32;
+    const bool has_min = linear_dtype_ == model::DType::kQ4_1;
+    const size_t header = has_min ? 4 : 2, block_bytes = header + 16;
+    auto bytes = std::make_shared<std::vector<uint8_t>>(blocks * block_bytes);
+    for (uint8_t& byte : *bytes) byte = static_cast<uint8_t>(random_());
+    const _Float16 scale = deviation / 4.6f, min = scale * -7.5f;
+    for (int64_t b = 0; b < blocks; ++b) {
+      std::memcpy(&(*bytes)[b * block_bytes], &scale, sizeof(scale));
+      if (has_min) std::memcpy(&(*bytes)[b * block_bytes + 2], &min, sizeof(min));
+    }
+    model_.storage.push_back(bytes);
+    return {.dtype = linear_dtype_,
+            .rows = rows,
+            .cols = cols,
+            .data = reinterpret_cast<const std::byte*>(bytes->data())};
+  }
+
   model::Model& model_;
   std::mt19937 random_;
+  model::DType linear_dtype_ = model::DType::kF32;
 };
 
 model::ModelConfig BaseConfig(const std::string& family) {
@@ -69,14 +95,15 @@ model::ModelConfig MakeConfig(const std::string& family) {
     c.learned_positions = true;
     c.tied_head = family == "gpt2";
     c.activation = family == "gpt2" ? model::Activation::kGeluTanh : model::Activation::kGeluErf;
-  } else if (family == "llama") {
+  } else if (family == "llama" || family == "llama-q4") {
     c = RmsConfig(family);
     c.architecture = model::Architecture::kLlama;
-    c.hidden_size = 48;
+    const bool whole_blocks = family == "llama-q4";
+    c.hidden_size = whole_blocks ? 96 : 48;
     c.num_heads = 6;
     c.num_kv_heads = 2;
-    c.head_dim = 8;
-    c.intermediate_size = 56;
+    c.head_dim = whole_blocks ? 16 : 8;
+    c.intermediate_size = whole_blocks ? 160 : 56;
     c.tied_head = false;
     c.rope_scaling = {
         .factor = 4.0f, .low_freq_factor = 1.0f, .high_freq_factor = 4.0f, .original_context = 32};
@@ -150,7 +177,7 @@ model::LayerWeights MakeLayer(const model::ModelConfig& c, Builder& b) {
 }  // namespace
 
 std::vector<std::string> RandomModelFamilies() {
-  return {"gpt2", "gpt2-plain", "llama", "qwen2", "gemma3"};
+  return {"gpt2", "gpt2-plain", "llama", "llama-q4", "qwen2", "gemma3"};
 }
 
 std::shared_ptr<model::Model> MakeRandomModel(const std::string& family) {
@@ -163,7 +190,12 @@ std::shared_ptr<model::Model> MakeRandomModel(const std::string& family) {
   if (c.learned_positions) {
     w.position_embedding = b.Matrix(c.context_length, c.hidden_size, 0.5f);
   }
-  for (int i = 0; i < c.num_layers; ++i) w.layers.push_back(MakeLayer(c, b));
+  for (int i = 0; i < c.num_layers; ++i) {
+    if (family == "llama-q4") {
+      b.set_linear_dtype(i % 2 == 0 ? model::DType::kQ4_1 : model::DType::kQ4_0);
+    }
+    w.layers.push_back(MakeLayer(c, b));
+  }
   w.final_norm = b.Norm(c.hidden_size);
   if (family == "gpt2") w.final_norm_bias = b.Bias(c.hidden_size);
   w.head = c.tied_head ? w.token_embedding : b.Matrix(c.vocab_size, c.hidden_size, 0.5f);

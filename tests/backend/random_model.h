@@ -11,8 +11,8 @@
 namespace luna::backend {
 
 // "gpt2", "gpt2-plain" (no biases, untied, exact GELU), "llama" (GQA, Llama 3 scaling, untied),
-// "qwen2" (QKV biases), "gemma3" (two kinds of layers, QK norms, four norms). Sizes are chosen to
-// be no multiple of a vector or panel.
+// "llama-q4" (the layers' matrices in Q4_0 and Q4_1), "qwen2" (QKV biases), "gemma3" (two kinds of
+// layers, QK norms, four norms). Sizes are chosen to be no multiple of a vector or panel.
 std::shared_ptr<model::Model> MakeRandomModel(const std::string& family);
 std::vector<std::string> RandomModelFamilies();
 

@@ -171,6 +171,7 @@ std::vector<Parameters> AllParameters() {
   for (const BackendCase& backend : AllBackendCases()) {
     for (const std::string& family : RandomModelFamilies()) all.emplace_back(backend, family);
   }
+  for (const BackendCase& backend : Int4BackendCases()) all.emplace_back(backend, "llama-q4");
   return all;
 }
 

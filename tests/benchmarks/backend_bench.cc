@@ -199,9 +199,9 @@ Arguments Parse(int argc, char** argv) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--backend") arguments.backend = value;
     if (flag == "--weights") {
-      arguments.options.weights = value == "int8"   ? WeightsFormat::kInt8
-                                  : value == "bf16" ? WeightsFormat::kBf16
-                                                    : WeightsFormat::kF32;
+      for (const WeightsFormat format : kWeightsFormats) {
+        if (value == WeightsFormatName(format)) arguments.options.weights = format;
+      }
     }
     if (flag == "--path") arguments.options.code_path = value;
     if (flag == "--threads") arguments.options.num_threads = std::stoi(value);

@@ -1,16 +1,21 @@
 // Speed of the kernels alone, of every code path that this machine has, on one thread.
 //   luna-kernel-bench [--benchmark_filter=REGEX] ...
-// Multiply/PATH/FORMAT/rows: a matrix of 512 inputs and 2,048 outputs, which a core's cache holds;
-// ops are 2 a product, to compare with the peaks that `luna-machine-peaks` measures.
+// Multiply/PATH/FORMAT/rows/inputs: 24 matrices of 2^20 products in turn, as many as Luna's shape
+// has of that size, so that they come from where a model's weights do; ops are 2 a product, to
+// compare with the peaks that `luna-machine-peaks` measures.
 // Attend/PATH/DTYPE/heads/sequences: a token's query heads of one kv head, of 64 dimensions, over
 // 256 cached positions in blocks of 16. One sequence stays in a core's cache; 512 in turn do not.
 // Prepare, Norm: one row of 512.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <cstddef>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/backend/cpu/int8_format.h"
 #include "core/backend/cpu/kernels.h"
 #include "core/backend/mapped_memory.h"
 #include "core/base/check.h"
@@ -19,7 +24,8 @@
 namespace luna::backend::cpu {
 namespace {
 
-constexpr int kInputs = 512, kOutputs = 2048, kMaxRows = 512;
+constexpr int kInputs = 512;  // of a row that is prepared
+constexpr int kMatrices = 24, kProducts = 1 << 20;
 constexpr int kHeadDim = 64, kBlockTokens = 16, kPositions = 256;
 
 MappedMemory MustAllocate(int64_t bytes) {
@@ -28,46 +34,66 @@ MappedMemory MustAllocate(int64_t bytes) {
   return *std::move(memory);
 }
 
+// With tails as heavy as those of real activations: half of all groups have a value that stands
+// out.
+std::vector<float> RandomRow(int inputs, uint32_t seed) {
+  std::vector<float> row = Random(inputs, seed);
+  for (float& value : row) value *= std::sqrt(std::abs(value));
+  return row;
+}
+
 void Multiply(benchmark::State& state, const Product& product) {
-  const int rows = static_cast<int>(state.range(0));
-  const int panels = kOutputs / kPanel;
-  const int64_t panel_bytes = product.panel_bytes(kInputs);
-  const MappedMemory weights = MustAllocate(panels * panel_bytes);
+  const int rows = static_cast<int>(state.range(0)), inputs = static_cast<int>(state.range(1));
+  const int outputs = kProducts / inputs, panels = outputs / kPanel;
+  const int64_t panel_bytes = product.panel_bytes(inputs), matrix_bytes = panels * panel_bytes;
+  const MappedMemory weights = MustAllocate(kMatrices * matrix_bytes);
+  const std::vector<std::byte> q4(Int8Groups(inputs) * 20, std::byte{0x35});  // Q4_1
+  const std::vector<Q4Row> q4_rows(kPanel, Q4Row{.blocks = q4.data(), .has_min = true});
   for (int p = 0; p < panels; ++p) {
-    product.pack(Random(int64_t{kPanel} * kInputs, p).data(), kInputs,
-                 weights.data() + p * panel_bytes);
+    std::byte* panel = weights.data() + p * panel_bytes;
+    if (product.pack_q4 != nullptr) {
+      product.pack_q4(std::span<const Q4Row, kPanel>(q4_rows), inputs, panel);
+    } else {
+      product.pack(Random(int64_t{kPanel} * inputs, p).data(), inputs, panel);
+    }
+  }
+  for (int m = 1; m < kMatrices; ++m) {
+    std::memcpy(weights.data() + m * matrix_bytes, weights.data(), matrix_bytes);
   }
   const bool prepared = product.prepare != nullptr;
-  const int64_t stride = prepared ? product.row_bytes(kInputs) : kInputs * sizeof(float);
-  const MappedMemory a = MustAllocate(rows * stride), out = MustAllocate(rows * kOutputs * 4);
+  const int64_t stride = prepared ? product.row_bytes(inputs) : inputs * sizeof(float);
+  const MappedMemory a = MustAllocate(rows * stride),
+                     out = MustAllocate(int64_t{rows} * outputs * 4);
   for (int r = 0; r < rows; ++r) {
-    const std::vector<float> row = Random(kInputs, 1000 + r);
+    const std::vector<float> row = RandomRow(inputs, 1000 + r);
     if (prepared) {
-      product.prepare(row.data(), kInputs, 0, kInputs, a.data() + r * stride);
+      product.prepare(row.data(), inputs, 0, inputs, a.data() + r * stride);
     } else {
       std::memcpy(a.data() + r * stride, row.data(), stride);
     }
   }
+  int matrix = 0;
   for (auto _ : state) {
     product.multiply({.a = a.data(),
                       .a_stride = stride,
                       .rows = rows,
-                      .panels = weights.data(),
-                      .inputs = kInputs,
+                      .panels = weights.data() + matrix * matrix_bytes,
+                      .inputs = inputs,
                       .panel_begin = 0,
                       .panel_end = panels,
                       .bias = nullptr,
                       .out = reinterpret_cast<float*>(out.data()),
-                      .out_stride = kOutputs});
+                      .out_stride = outputs});
     benchmark::ClobberMemory();
+    matrix = (matrix + 1) % kMatrices;
   }
   state.counters["ops"] =
-      benchmark::Counter(2.0 * rows * kInputs * kOutputs * static_cast<double>(state.iterations()),
+      benchmark::Counter(2.0 * rows * kProducts * static_cast<double>(state.iterations()),
                          benchmark::Counter::kIsRate);
 }
 
 void Prepare(benchmark::State& state, const Product& product) {
-  const std::vector<float> row = Random(kInputs, 1);
+  const std::vector<float> row = RandomRow(kInputs, 1);
   std::vector<std::byte> out(product.row_bytes(kInputs));
   for (auto _ : state) {
     product.prepare(row.data(), kInputs, 0, kInputs, out.data());
@@ -131,17 +157,17 @@ void Norm(benchmark::State& state, const Kernels& kernels) {
 void RegisterAll() {
   for (const Kernels* kernels : AvailableKernels()) {
     const std::string path(kernels->name);
-    for (const auto format : {WeightsFormat::kF32, WeightsFormat::kBf16, WeightsFormat::kInt8}) {
-      const Product& product = kernels->products.Of(format, false);
-      const std::string name = path + "/" + std::string(WeightsFormatName(format));
-      benchmark::RegisterBenchmark(("Multiply/" + name).c_str(), Multiply, product)
-          ->Arg(1)
-          ->Arg(8)
-          ->Arg(30)
-          ->Arg(64)
-          ->Arg(kMaxRows);
-      if (product.prepare == nullptr) continue;
-      benchmark::RegisterBenchmark(("Prepare/" + name).c_str(), Prepare, product);
+    const Products& products = kernels->products;
+    for (const auto& [format, product] : {std::pair{"f32", &products.f32},
+                                          {"bf16", &products.bf16},
+                                          {"int8", &products.fast.int8},
+                                          {"int4", &products.fast.int4},
+                                          {"int8precise", &products.precise.int8}}) {
+      const std::string name = path + "/" + format;
+      benchmark::RegisterBenchmark(("Multiply/" + name).c_str(), Multiply, *product)
+          ->ArgsProduct({{1, 8, 30, 64, 512}, {512, 2048}});
+      if (product->prepare == nullptr) continue;
+      benchmark::RegisterBenchmark(("Prepare/" + name).c_str(), Prepare, *product);
     }
     for (const auto dtype : {KvDtype::kF32, KvDtype::kBf16, KvDtype::kInt8}) {
       const std::string name = "Attend/" + path + "/" + std::string(KvDtypeName(dtype));

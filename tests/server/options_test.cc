@@ -102,7 +102,7 @@ TEST(OptionsTest, BadValuesNameFlagValueAndLimit) {
   };
   const Case cases[] = {
       {"--threads", "foo", "[0, 1024]"},
-      {"--weights", "int4", "auto|f32|bf16|int8"},
+      {"--weights", "int3", "auto|f32|bf16|int8|int4"},
       {"--threads", "-1", "[0, 1024]"},
       {"--block-tokens", "0", "[1, 1024]"},
       {"--block-tokens", "16x", "[1, 1024]"},

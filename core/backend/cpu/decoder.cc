@@ -15,6 +15,21 @@ namespace {
 // core; a step of fewer products than this is soon done by one thread.
 constexpr int64_t kProductsWorthSharing = 4'000'000;
 
+MatrixProducts ProductsOf(const Products& products, const IntProducts& whole_numbers,
+                          WeightsFormat format) {
+  switch (format) {
+    case WeightsFormat::kF32:
+      return {.general = &products.f32};
+    case WeightsFormat::kBf16:
+      return {.general = &products.bf16};
+    case WeightsFormat::kInt8:
+      return {.general = &whole_numbers.int8};
+    case WeightsFormat::kInt4:
+      break;
+  }
+  return {.general = &whole_numbers.int8, .q4 = &whole_numbers.int4};
+}
+
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kernels,
@@ -22,7 +37,6 @@ Decoder::Decoder(std::shared_ptr<const model::Model> model, const Kernels& kerne
     : model_(std::move(model)),
       config_(model_->config),
       kernels_(kernels),
-      product_(kernels.products.Of(*options.weights, HasOutlyingChannels(*model_))),
       kv_format_(kernels.kv_formats.Of(*options.kv_dtype)),
       share_small_steps_(options.share_small_steps),
       workers_(options.num_threads),
@@ -36,11 +50,16 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        const Kernels& kernels,
                                                        const BackendOptions& options) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options));
-  LUNA_ASSIGN_OR_RETURN(decoder->weights_, PackedWeights::Pack(*decoder->model_, decoder->product_,
-                                                               decoder->workers_));
+  const Products& all = kernels.products;
+  const MatrixProducts outer = ProductsOf(all, all.fast, *options.weights);
+  const MatrixProducts inner = HasOutlyingChannels(*decoder->model_)
+                                   ? ProductsOf(all, all.precise, *options.weights)
+                                   : outer;
+  LUNA_ASSIGN_OR_RETURN(decoder->weights_,
+                        PackedWeights::Pack(*decoder->model_, inner, outer, decoder->workers_));
   LUNA_ASSIGN_OR_RETURN(decoder->scratch_,
-                        Scratch::Make(decoder->config_, decoder->product_, options.max_batch_tokens,
-                                      options.num_threads));
+                        Scratch::Make(decoder->config_, *inner.general, *outer.general,
+                                      options.max_batch_tokens, options.num_threads));
   return decoder;
 }
 
@@ -83,9 +102,10 @@ void Decoder::RunLayer(int layer, int thread) {
   const PackedLayer& w = weights_.layers()[layer];
   const float* previous_post_norm =
       layer == 0 ? nullptr : weights_.layers()[layer - 1].ffn_post_norm;
-  AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, thread);
+  AddAndNorm(previous_post_norm, w.attention_norm, w.attention_norm_bias, &w.qkv, thread);
   workers_.Sync(thread);
-  MultiplyShared(thread, ProductOf(w.qkv, scratch_.prepared_normed, scratch_.qkv, work_.rows));
+  MultiplyShared(thread, w.qkv,
+                 ProductOf(w.qkv, scratch_.prepared_normed, scratch_.qkv, work_.rows));
   workers_.Sync(thread);
   RotateAndStore(layer, thread);
   workers_.Sync(thread);
@@ -94,9 +114,9 @@ void Decoder::RunLayer(int layer, int thread) {
   ProjectToHidden(w.attention_output, scratch_.prepared_attended, w.attention_post_norm != nullptr,
                   thread);
   workers_.Sync(thread);
-  AddAndNorm(w.attention_post_norm, w.ffn_norm, w.ffn_norm_bias, thread);
+  AddAndNorm(w.attention_post_norm, w.ffn_norm, w.ffn_norm_bias, &w.up, thread);
   workers_.Sync(thread);
-  FeedForwardUp(w.up, thread);
+  FeedForwardUp(w.up, w.down, thread);
   workers_.Sync(thread);
   ProjectToHidden(w.down, scratch_.prepared_activated, w.ffn_post_norm != nullptr, thread);
   workers_.Sync(thread);
@@ -135,22 +155,22 @@ MultiplyArgs Decoder::ProductOf(const PackedMatrix& matrix, const PreparedRows& 
           .out_stride = out.stride};
 }
 
-void Decoder::MultiplyShared(int thread, MultiplyArgs args) {
-  ForPanels(thread, args.panel_end, 1, [&](Range panels) {
+void Decoder::MultiplyShared(int thread, const PackedMatrix& matrix, MultiplyArgs args) {
+  ForPanels(thread, matrix.num_panels, 1, [&](Range panels) {
     args.panel_begin = panels.begin;
     args.panel_end = panels.end;
-    product_.multiply(args);
+    matrix.product->multiply(args);
   });
 }
 
-void Decoder::Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs,
-                      int begin, int end) const {
-  if (product_.prepare == nullptr) return;
-  product_.prepare(rows.row(row), inputs, begin, end, prepared.row(row));
+void Decoder::Prepare(const PackedMatrix& next, const Rows& rows, const PreparedRows& prepared,
+                      int row, int begin, int end) const {
+  if (next.product->prepare == nullptr) return;
+  next.product->prepare(rows.row(row), next.inputs, begin, end, prepared.row(row));
 }
 
-int Decoder::PreparedTogether(int size) const {
-  return product_.prepare == nullptr ? 1 : std::lcm(size, product_.group) / size;
+int Decoder::PreparedTogether(const PackedMatrix& next, int size) const {
+  return next.product->prepare == nullptr ? 1 : std::lcm(size, next.product->group) / size;
 }
 
 void Decoder::Embed(int thread) {
@@ -176,7 +196,7 @@ void Decoder::Norm(const float* x, const float* weight, const float* bias, float
 }
 
 void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias,
-                         int thread) {
+                         const PackedMatrix* next, int thread) {
   ForRows(thread, work_.rows, [&](int row) {
     float* hidden = scratch_.hidden.row(row);
     if (post_norm != nullptr) {
@@ -185,10 +205,9 @@ void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float*
                         projected);
       for (int i = 0; i < config_.hidden_size; ++i) hidden[i] += projected[i];
     }
-    if (norm == nullptr) return;
+    if (next == nullptr) return;
     Norm(hidden, norm, norm_bias, scratch_.normed.row(row));
-    Prepare(scratch_.normed, scratch_.prepared_normed, row, config_.hidden_size, 0,
-            config_.hidden_size);
+    Prepare(*next, scratch_.normed, scratch_.prepared_normed, row, 0, config_.hidden_size);
   });
 }
 
@@ -240,7 +259,8 @@ AttendArgs Decoder::AttendArgsOf(int layer, int thread) const {
 
 void Decoder::Attend(int layer, int thread) {
   AttendArgs args = AttendArgsOf(layer, thread);
-  const int together = PreparedTogether(args.heads * config_.head_dim);
+  const PackedMatrix& next = weights_.layers()[layer].attention_output;
+  const int together = PreparedTogether(next, args.heads * config_.head_dim);
   const int parts = (config_.num_kv_heads + together - 1) / together;  // of a tile
   const int count = static_cast<int>(tiles_.size()) * parts;
   workers_.Share(thread, count, Grain(count, 1), [&](Range range) {
@@ -253,7 +273,8 @@ void Decoder::Attend(int layer, int thread) {
 void Decoder::AttendTile(const Tile& tile, int layer, int first, AttendArgs& args) {
   const KvLayerView& view = work_.pool->view(layer);
   const int size = args.heads * config_.head_dim;  // of a kv head's queries
-  const int behind = std::min(first + PreparedTogether(size), config_.num_kv_heads);
+  const PackedMatrix& next = weights_.layers()[layer].attention_output;
+  const int behind = std::min(first + PreparedTogether(next, size), config_.num_kv_heads);
   args.tokens = tile.tokens;
   args.position = work_.batch->positions[tile.row];
   args.table = work_.batch->block_table(view.group, tile.sequence).data();
@@ -264,8 +285,8 @@ void Decoder::AttendTile(const Tile& tile, int layer, int first, AttendArgs& arg
     kv_format_.attend(args);
   }
   for (int i = 0; i < tile.tokens; ++i) {
-    Prepare(scratch_.attended, scratch_.prepared_attended, tile.row + i, config_.q_size(),
-            first * size, behind * size);
+    Prepare(next, scratch_.attended, scratch_.prepared_attended, tile.row + i, first * size,
+            behind * size);
   }
 }
 
@@ -274,23 +295,24 @@ void Decoder::ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a,
   MultiplyArgs args =
       ProductOf(matrix, a, post_norm ? scratch_.projected : scratch_.hidden, work_.rows);
   args.add_to_out = !post_norm;
-  MultiplyShared(thread, args);
+  MultiplyShared(thread, matrix, args);
 }
 
-void Decoder::FeedForwardUp(const PackedMatrix& matrix, int thread) {
+void Decoder::FeedForwardUp(const PackedMatrix& matrix, const PackedMatrix& next, int thread) {
   // A gate and its up are two neighbouring panels that one thread takes, and what is prepared
   // together is taken together, so neither the activation nor that needs a barrier.
   const int group = config_.gated_ffn ? 2 : 1;
   MultiplyArgs args = ProductOf(matrix, scratch_.prepared_normed, scratch_.up, work_.rows);
-  ForPanels(thread, matrix.num_panels / group, PreparedTogether(kPanel), [&](Range outputs) {
+  const int together = PreparedTogether(next, kPanel);
+  ForPanels(thread, matrix.num_panels / group, together, [&](Range outputs) {
     args.panel_begin = outputs.begin * group;
     args.panel_end = outputs.end * group;
-    product_.multiply(args);
-    for (int row = 0; row < work_.rows; ++row) ActivateAndPrepare(row, outputs);
+    matrix.product->multiply(args);
+    for (int row = 0; row < work_.rows; ++row) ActivateAndPrepare(next, row, outputs);
   });
 }
 
-void Decoder::ActivateAndPrepare(int row, Range outputs) {
+void Decoder::ActivateAndPrepare(const PackedMatrix& next, int row, Range outputs) {
   const int group = config_.gated_ffn ? 2 : 1;
   const float* up = scratch_.up.row(row) + int64_t{outputs.begin} * group * kPanel;
   float* activated = scratch_.activated.row(row) + int64_t{outputs.begin} * kPanel;
@@ -300,12 +322,12 @@ void Decoder::ActivateAndPrepare(int row, Range outputs) {
   } else {
     kernels_.activate(config_.activation, up, count * kPanel, activated);
   }
-  Prepare(scratch_.activated, scratch_.prepared_activated, row, config_.intermediate_size,
-          outputs.begin * kPanel, std::min(outputs.end * kPanel, config_.intermediate_size));
+  Prepare(next, scratch_.activated, scratch_.prepared_activated, row, outputs.begin * kPanel,
+          std::min(outputs.end * kPanel, config_.intermediate_size));
 }
 
 void Decoder::HeadAndSample(int thread) {
-  AddAndNorm(weights_.layers().back().ffn_post_norm, nullptr, nullptr, thread);
+  AddAndNorm(weights_.layers().back().ffn_post_norm, nullptr, nullptr, nullptr, thread);
   workers_.Sync(thread);
   const std::vector<sample::SampleSpec>& samples = work_.batch->samples;
   for (size_t begin = 0; begin < samples.size(); begin += kLogitRows) {
@@ -313,11 +335,11 @@ void Decoder::HeadAndSample(int thread) {
     ForRows(thread, count, [&](int i) {
       Norm(scratch_.hidden.row(samples[begin + i].row), weights_.final_norm(),
            weights_.final_norm_bias(), scratch_.normed.row(i));
-      Prepare(scratch_.normed, scratch_.prepared_normed, i, config_.hidden_size, 0,
+      Prepare(weights_.head(), scratch_.normed, scratch_.prepared_normed, i, 0,
               config_.hidden_size);
     });
     workers_.Sync(thread);
-    MultiplyShared(thread,
+    MultiplyShared(thread, weights_.head(),
                    ProductOf(weights_.head(), scratch_.prepared_normed, scratch_.logits, count));
     workers_.Sync(thread);
     ForRows(thread, count, [&](int i) {

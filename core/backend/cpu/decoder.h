@@ -67,9 +67,10 @@ class Decoder {
   void RunThread(int thread);
   void RunLayer(int layer, int thread);
   void Embed(int thread);
-  // hidden += post_norm(projected) where there is a post norm, then normed = norm(hidden), row by
-  // row.
-  void AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias, int thread);
+  // hidden += post_norm(projected) where there is a post norm, then, unless `next` is null, normed
+  // = norm(hidden), prepared for it, row by row.
+  void AddAndNorm(const float* post_norm, const float* norm, const float* norm_bias,
+                  const PackedMatrix* next, int thread);
   void Norm(const float* x, const float* weight, const float* bias, float* out) const;
   // QK norm and RoPE in place; keys and values into their slots.
   void RotateAndStore(int layer, int thread);
@@ -82,24 +83,24 @@ class Decoder {
   // norm comes first, left in `projected`.
   void ProjectToHidden(const PackedMatrix& matrix, const PreparedRows& a, bool post_norm,
                        int thread);
-  void FeedForwardUp(const PackedMatrix& matrix, int thread);
+  // `next` is what the activation is multiplied with.
+  void FeedForwardUp(const PackedMatrix& matrix, const PackedMatrix& next, int thread);
   // Of one row, the panels `outputs` of the activation.
-  void ActivateAndPrepare(int row, Range outputs);
+  void ActivateAndPrepare(const PackedMatrix& next, int row, Range outputs);
   void HeadAndSample(int thread);
   // The product of `rows` rows with all of `matrix`'s panels.
   MultiplyArgs ProductOf(const PackedMatrix& matrix, const PreparedRows& a, const Rows& out,
                          int rows) const;
-  void MultiplyShared(int thread, MultiplyArgs args);
-  // Makes inputs [begin, end) of one row what the product reads.
-  void Prepare(const Rows& rows, const PreparedRows& prepared, int row, int inputs, int begin,
-               int end) const;
-  // The smallest number of things, each of `size` inputs, that are prepared together.
-  int PreparedTogether(int size) const;
+  void MultiplyShared(int thread, const PackedMatrix& matrix, MultiplyArgs args);
+  // Makes inputs [begin, end) of one row what the product with `next` reads.
+  void Prepare(const PackedMatrix& next, const Rows& rows, const PreparedRows& prepared, int row,
+               int begin, int end) const;
+  // The smallest number of things, each of `size` inputs, that are prepared together for `next`.
+  int PreparedTogether(const PackedMatrix& next, int size) const;
 
   const std::shared_ptr<const model::Model> model_;
   const model::ModelConfig& config_;  // model_'s
   const Kernels& kernels_;
-  const Product& product_;     // kernels_'s
   const KvFormat& kv_format_;  // kernels_'s
   const bool share_small_steps_;
   WorkerPool workers_;

@@ -10,7 +10,8 @@ namespace {
 std::vector<const Kernels*> FindKernels() {
   std::vector<const Kernels*> found = {&PortableKernels()};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
     found.push_back(&Avx2Kernels());
   }
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -14,29 +14,17 @@
 
 namespace luna::backend::cpu {
 
-struct Products {
-  Product f32, bf16, int8;
-  Product int8_of_16_bits;  // the same weights, all activations in 16 bits
-  // Models whose channels differ much in size (HasOutlyingChannels) need the 16 bits.
-  const Product& Of(WeightsFormat format, bool outlying_channels) const {
-    switch (format) {
-      case WeightsFormat::kF32:
-        return f32;
-      case WeightsFormat::kBf16:
-        return bf16;
-      case WeightsFormat::kInt8:
-        break;
-    }
-    return outlying_channels ? int8_of_16_bits : int8;
-  }
+// Of weights that are whole numbers.
+struct IntProducts {
+  Product int8;
+  Product int4;  // of matrices that a file has in Q4_0 or Q4_1; takes the rows that int8 takes
 };
 
-// Norms over the head scale it channel by channel, and models that have them (Gemma 3) have
-// channels far above the others in all that they compute: what is rounded with one scale for many
-// of them is rounded too coarsely for the bound of docs/benchmarks.md.
-inline bool HasOutlyingChannels(const model::Model& model) {
-  return static_cast<bool>(model.weights.layers.front().k_norm);
-}
+struct Products {
+  Product f32, bf16;
+  IntProducts fast;
+  IntProducts precise;  // with activations in 16 bits; the same where those are the fastest
+};
 
 struct KvFormats {
   KvFormat f32, bf16, int8;
@@ -44,6 +32,13 @@ struct KvFormats {
     return dtype == KvDtype::kF32 ? f32 : dtype == KvDtype::kBf16 ? bf16 : int8;
   }
 };
+
+// A norm over a head scales it channel by channel, and models that have those norms (Gemma 3) have
+// channels far above the others in all that they compute: what is rounded with one scale for many
+// of them is rounded too coarsely for the bound of docs/benchmarks.md.
+inline bool HasOutlyingChannels(const model::Model& model) {
+  return static_cast<bool>(model.weights.layers.front().k_norm);
+}
 
 struct Kernels {
   std::string_view name;

@@ -1,5 +1,5 @@
-// AVX2 with FMA. All headers come before the target, so that no inline function of theirs is
-// compiled for it and then shared with code that runs anywhere.
+// AVX2 with FMA and F16C. All headers come before the target, so that no inline function of theirs
+// is compiled for it and then shared with code that runs anywhere.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -12,7 +12,7 @@
 #include "core/backend/cpu/kernel_paths.h"
 
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 
 namespace luna::backend::cpu {
 namespace {
@@ -23,7 +23,7 @@ using IntVec = int32_t __attribute__((vector_size(kWidth * sizeof(float))));
 using Bytes = int8_t __attribute__((vector_size(kWidth)));
 constexpr int kTileRows = 6;
 constexpr int kTilePanels = 1;
-constexpr int kInt8Rows = 2;
+constexpr int kInt8Rows = 6;
 constexpr int kInt8Panels = 1;
 constexpr int kAttendSums = 8;
 
@@ -54,32 +54,40 @@ inline float Largest(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
-// Bytes of weights get their sign back; |a| * (weight with a's sign) stays within int16 in pairs.
-constexpr bool kInt8Start = false;
-inline IntVec Int8Weights(const std::byte* p) {
-  IntVec weights;
-  memcpy(&weights, p, sizeof(weights));
-  return weights ^ static_cast<int>(0x80808080u);
+inline IntVec LoadPairs(const std::byte* p) {
+  return reinterpret_cast<IntVec>(
+      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
-  const __m256i x = reinterpret_cast<__m256i>(a), w = reinterpret_cast<__m256i>(weights);
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x));
-  const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  return sums + reinterpret_cast<IntVec>(fours);
+inline Vec LoadHalves(const std::byte* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+// The sum is not the intrinsic: g++ 12 moves that, and runs out of registers.
+inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
+  const IntVec pairs = reinterpret_cast<IntVec>(
+      _mm256_madd_epi16(reinterpret_cast<__m256i>(weights), reinterpret_cast<__m256i>(a)));
+  asm("vpaddd %1, %0, %0" : "+x"(sums) : "x"(pairs));
+  return sums;
+}
+inline void StoreWords(Vec v, std::byte* p) {
+  const __m256i ints = reinterpret_cast<__m256i>(__builtin_convertvector(v, IntVec));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packs_epi32(_mm256_castsi256_si128(ints), _mm256_extracti128_si256(ints, 1)));
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
 #include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
+#include "core/backend/cpu/product_int8_words.inc"
 
 }  // namespace
 
 const Kernels& Avx2Kernels() {
-  static constexpr Kernels kKernels = MakeKernels("avx2", WeightsFormat::kF32,
+  static constexpr Kernels kKernels = MakeKernels("avx2", WeightsFormat::kInt8,
                                                   {.f32 = kF32Product,
                                                    .bf16 = kBf16Product,
-                                                   .int8 = kInt8Product<false>,
-                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                   .fast = kIntWordProducts,
+                                                   .precise = kIntWordProducts},
                                                   kKvFormats);
   return kKernels;
 }

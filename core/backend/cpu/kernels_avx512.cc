@@ -19,36 +19,29 @@ namespace {
 
 #include "core/backend/cpu/avx512_vectors.inc"
 
-constexpr int kInt8Rows = 4;
+constexpr int kInt8Rows = 6;
 constexpr int kInt8Panels = 2;
 
-// Bytes of weights get their sign back; |a| * (weight with a's sign) stays within int16 in pairs.
-constexpr bool kInt8Start = false;
-inline IntVec Int8Weights(const std::byte* p) {
-  IntVec weights;
-  memcpy(&weights, p, sizeof(weights));
-  return weights ^ static_cast<int>(0x80808080u);
+// The sum is not the intrinsic: g++ 12 moves that, and runs out of registers.
+inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
+  const IntVec pairs = reinterpret_cast<IntVec>(
+      _mm512_madd_epi16(reinterpret_cast<__m512i>(weights), reinterpret_cast<__m512i>(a)));
+  asm("vpaddd %1, %0, %0" : "+v"(sums) : "v"(pairs));
+  return sums;
 }
-inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
-  const __m512i x = reinterpret_cast<__m512i>(a), w = reinterpret_cast<__m512i>(weights);
-  const __m512i signed_w = _mm512_mask_sub_epi8(w, _mm512_movepi8_mask(x), __m512i{}, w);
-  const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(x), signed_w);
-  const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-  return sums + reinterpret_cast<IntVec>(fours);
-}
-
 #include "core/backend/cpu/kernel_bodies.inc"
 #include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
+#include "core/backend/cpu/product_int8_words.inc"
 
 }  // namespace
 
 const Kernels& Avx512Kernels() {
-  static constexpr Kernels kKernels = MakeKernels("avx512", WeightsFormat::kF32,
+  static constexpr Kernels kKernels = MakeKernels("avx512", WeightsFormat::kInt8,
                                                   {.f32 = kF32Product,
                                                    .bf16 = kBf16Product,
-                                                   .int8 = kInt8Product<false>,
-                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                   .fast = kIntWordProducts,
+                                                   .precise = kIntWordProducts},
                                                   kKvFormats);
   return kKernels;
 }

@@ -22,21 +22,23 @@ namespace {
 constexpr int kInt8Rows = 6;
 constexpr int kInt8Panels = 2;
 
-constexpr bool kInt8Start = true;
-inline IntVec Int8Weights(const std::byte* p) {
-  IntVec weights;
-  memcpy(&weights, p, sizeof(weights));
-  return weights;
-}
-// Not the intrinsic: g++ 12 copies its accumulator and halves the speed.
-inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
+// Not the intrinsics: g++ 12 copies their accumulators and halves the speed.
+inline IntVec DotBytes(IntVec sums, IntVec weights, IntVec a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(a));
   return sums;
 }
 
+inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(a));
+  return sums;
+}
+inline uint32_t LanesEqual(Vec v, Vec w) { return _mm512_cmp_ps_mask(v, w, _CMP_EQ_OQ); }
+
 #include "core/backend/cpu/kernel_bodies.inc"
 #include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
+#include "core/backend/cpu/product_int8_bytes.inc"
+#include "core/backend/cpu/product_int8_words.inc"
 
 // ---- bf16 with both factors rounded to it -------------------------------------------------------
 
@@ -53,42 +55,48 @@ void PrepareBf16(const float* x, int, int begin, int end, std::byte* row) {
   });
 }
 
-template <int kRows, int kPanels>
-struct DotBf16Tile {
-  static inline void Run(const MultiplyArgs& args, int row, int panel) {
-    Vec sums[kRows][kPanels][kPanelVecs] = {};
-    const int64_t panel_bytes = Bf16PanelBytes(args.inputs);
+struct DotBf16Format {
+  static constexpr int kStepBytes = kStepInputs * kPanel * sizeof(uint16_t);
+  static constexpr int kStepsTogether = 1;
+  static int64_t PanelBytes(int inputs) { return Bf16PanelBytes(inputs); }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void Add(const MultiplyArgs& args, int row, int panel,
+                                                int begin, int end, Ahead& ahead,
+                                                Sums<kRows, kPanels>& sums) {
+    const int64_t panel_bytes = PanelBytes(args.inputs);
     const std::byte* weights = args.panels + panel * panel_bytes;
     const std::byte* a = args.a + row * args.a_stride;
-    const int pairs = Bf16Pairs(args.inputs);
-    for (int i = 0; i < pairs; ++i) {
-      IntVec w[kPanels];
-#pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) {
-        memcpy(&w[p], weights + p * panel_bytes + int64_t{i} * sizeof(IntVec), sizeof(IntVec));
-      }
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        int32_t pair;
-        memcpy(&pair, a + r * args.a_stride + 4 * i, sizeof(pair));
-        const IntVec x = BroadcastInt(pair);
+    for (int step = begin / 2; step < Bf16Pairs(end); step += kStepInputs / 2) {
+      ahead.Step<kPanels>(kStepBytes);
+      for (int i = step; i < Smaller(step + kStepInputs / 2, Bf16Pairs(end)); ++i) {
+        IntVec w[kPanels];
 #pragma GCC unroll 4
         for (int p = 0; p < kPanels; ++p) {
-          asm("vdpbf16ps %2, %1, %0" : "+v"(sums[r][p][0]) : "v"(w[p]), "v"(x));
+          w[p] = LoadInts(weights + p * panel_bytes + int64_t{i} * sizeof(IntVec));
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          int32_t pair;
+          memcpy(&pair, a + r * args.a_stride + 4 * i, sizeof(pair));
+          const IntVec x = BroadcastInt(pair);
+#pragma GCC unroll 4
+          for (int p = 0; p < kPanels; ++p) {
+            asm("vdpbf16ps %2, %1, %0" : "+v"(sums[r][p][0]) : "v"(w[p]), "v"(x));
+          }
         }
       }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) Finish<kPanels>(args, row + r, panel, sums[r]);
   }
 };
 
 constexpr Product kDotBf16Product = {.panel_bytes = Bf16PanelBytes,
                                      .pack = PackBf16,
+                                     .pack_q4 = nullptr,
                                      .prepare = PrepareBf16,
                                      .row_bytes = Bf16RowBytes,
                                      .group = kBf16Group,
-                                     .multiply = Cover<DotBf16Tile, kTileRows, kTilePanels>};
+                                     .multiply = Multiply<DotBf16Format, kTileRows, kTilePanels>};
 
 }  // namespace
 
@@ -96,8 +104,8 @@ const Kernels& Avx512VnniKernels() {
   static constexpr Kernels kKernels = MakeKernels("avx512vnni", WeightsFormat::kInt8,
                                                   {.f32 = kF32Product,
                                                    .bf16 = kDotBf16Product,
-                                                   .int8 = kInt8Product<false>,
-                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                   .fast = kIntByteProducts,
+                                                   .precise = kIntWordProducts},
                                                   kKvFormats);
   return kKernels;
 }

@@ -30,26 +30,35 @@ inline float Largest(Vec v) {
   return a > b ? a : b;
 }
 
-constexpr bool kInt8Start = true;
-inline IntVec Int8Weights(const std::byte* p) {
-  IntVec weights;
-  memcpy(&weights, p, sizeof(weights));
-  return weights;
+using Words = int16_t __attribute__((vector_size(2 * kWidth * sizeof(int16_t))));
+inline IntVec LoadPairs(const std::byte* p) {
+  int8_t bytes[2 * kWidth];
+  memcpy(bytes, p, sizeof(bytes));
+  Words words;
+  for (int i = 0; i < 2 * kWidth; ++i) words[i] = bytes[i];
+  return reinterpret_cast<IntVec>(words);
 }
-inline IntVec DotInt8(IntVec sums, IntVec weights, IntVec a) {
-  uint8_t w[sizeof(weights)];
-  int8_t x[sizeof(a)];
-  memcpy(w, &weights, sizeof(w));
-  memcpy(x, &a, sizeof(x));
-  for (int lane = 0; lane < kWidth; ++lane) {
-    for (int j = 4 * lane; j < 4 * lane + 4; ++j) sums[lane] += w[j] * x[j];
-  }
-  return sums;
+inline Vec LoadHalves(const std::byte* p) {
+  _Float16 halves[kWidth];
+  memcpy(halves, p, sizeof(halves));
+  Vec v;
+  for (int i = 0; i < kWidth; ++i) v[i] = static_cast<float>(halves[i]);
+  return v;
+}
+inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
+  // The high word of each lane with its sign, and the low one.
+  return sums + (weights >> 16) * (a >> 16) + (weights << 16 >> 16) * (a << 16 >> 16);
+}
+inline void StoreWords(Vec v, std::byte* p) {
+  int16_t words[kWidth];
+  for (int i = 0; i < kWidth; ++i) words[i] = static_cast<int16_t>(v[i]);
+  memcpy(p, words, sizeof(words));
 }
 
 #include "core/backend/cpu/kernel_bodies.inc"
 #include "core/backend/cpu/kv_bodies.inc"
 #include "core/backend/cpu/product_bodies.inc"
+#include "core/backend/cpu/product_int8_words.inc"
 
 }  // namespace
 
@@ -57,8 +66,8 @@ const Kernels& PortableKernels() {
   static constexpr Kernels kKernels = MakeKernels("portable", WeightsFormat::kF32,
                                                   {.f32 = kF32Product,
                                                    .bf16 = kBf16Product,
-                                                   .int8 = kInt8Product<false>,
-                                                   .int8_of_16_bits = kInt8Product<true>},
+                                                   .fast = kIntWordProducts,
+                                                   .precise = kIntWordProducts},
                                                   kKvFormats);
   return kKernels;
 }

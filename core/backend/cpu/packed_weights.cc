@@ -9,13 +9,30 @@
 namespace luna::backend::cpu {
 
 using model::Tensor;
+namespace {
+
+bool IsQ4(model::DType dtype) {
+  return dtype == model::DType::kQ4_0 || dtype == model::DType::kQ4_1;
+}
+
+}  // namespace
+
+bool HasQ4(const model::Model& model) {
+  return std::any_of(
+      model.weights.layers.begin(), model.weights.layers.end(), [](const model::LayerWeights& w) {
+        const Tensor* matrices[] = {&w.q, &w.k, &w.v, &w.attention_output, &w.gate, &w.up, &w.down};
+        return std::any_of(std::begin(matrices), std::end(matrices),
+                           [](const Tensor* matrix) { return *matrix && IsQ4(matrix->dtype); });
+      });
+}
 
 // Walks the model twice in one order: first only to count bytes, then to place them. Vectors are
 // copied on the way; the panels of matrices are noted and filled by all threads at the end.
 class Packer {
  public:
   // `memory` null: count only.
-  Packer(const Product& product, std::byte* memory) : product_(product), memory_(memory) {}
+  Packer(const MatrixProducts& inner, const MatrixProducts& outer, std::byte* memory)
+      : inner_(inner), outer_(outer), memory_(memory) {}
 
   void PackModel(const model::Model& model, PackedWeights& out) {
     out.layers_.clear();
@@ -25,7 +42,7 @@ class Packer {
     }
     out.final_norm_ = Vector(w.final_norm);
     out.final_norm_bias_ = Vector(w.final_norm_bias);
-    out.head_ = Stacked({&w.head}, {});
+    out.head_ = Stacked(outer_, {&w.head}, {});
     out.num_products_ = num_products_;
   }
 
@@ -47,6 +64,7 @@ class Packer {
     int64_t row = 0;
   };
   struct Panel {
+    const Product* product = nullptr;
     std::byte* out = nullptr;
     int inputs = 0;
     std::array<RowRef, kPanel> rows;
@@ -87,20 +105,21 @@ class Packer {
   }
 
   // One matrix whose outputs are those of `matrices`, one after the other.
-  PackedMatrix Stacked(std::initializer_list<const Tensor*> matrices,
+  PackedMatrix Stacked(const MatrixProducts& products,
+                       std::initializer_list<const Tensor*> matrices,
                        std::initializer_list<const Tensor*> biases) {
     std::vector<RowRef> rows;
     for (const Tensor* matrix : matrices) {
       for (int64_t r = 0; r < matrix->rows; ++r) rows.push_back({matrix, r});
     }
-    PackedMatrix packed = Matrix(rows, (*matrices.begin())->cols);
+    PackedMatrix packed = Matrix(products, rows, (*matrices.begin())->cols);
     packed.bias = StackedBias({biases.begin(), biases.size()}, {matrices.begin(), matrices.size()},
                               static_cast<int64_t>(rows.size()));
     return packed;
   }
 
   // Panels of `gate` and `up` in turn; both padded to whole panels.
-  PackedMatrix Interleaved(const Tensor& gate, const Tensor& up) {
+  PackedMatrix Interleaved(const MatrixProducts& products, const Tensor& gate, const Tensor& up) {
     std::vector<RowRef> rows;
     for (int64_t begin = 0; begin < up.rows; begin += kPanel) {
       for (const Tensor* matrix : {&gate, &up}) {
@@ -109,20 +128,31 @@ class Packer {
         }
       }
     }
-    return Matrix(rows, up.cols);
+    return Matrix(products, rows, up.cols);
   }
 
-  PackedMatrix Matrix(std::span<const RowRef> rows, int64_t inputs) {
+  static bool AllInQ4(std::span<const RowRef> rows) {
+    return std::all_of(rows.begin(), rows.end(), [](const RowRef& ref) {
+      return ref.tensor == nullptr || IsQ4(ref.tensor->dtype);
+    });
+  }
+
+  PackedMatrix Matrix(const MatrixProducts& products, std::span<const RowRef> rows,
+                      int64_t inputs) {
     PackedMatrix packed;
     packed.inputs = static_cast<int>(inputs);
     packed.num_panels = static_cast<int>(PadToPanel(static_cast<int64_t>(rows.size())) / kPanel);
     num_products_ += packed.num_panels * inputs * kPanel;
-    const int64_t panel_bytes = product_.panel_bytes(packed.inputs);
+    packed.product = products.q4 != nullptr && AllInQ4(rows) ? products.q4 : products.general;
+    const int64_t panel_bytes = packed.product->panel_bytes(packed.inputs);
     std::byte* out = Take(packed.num_panels * panel_bytes);
     packed.panels = out;
     if (out == nullptr) return packed;
     for (int p = 0; p < packed.num_panels; ++p) {
-      Panel panel{.out = out + p * panel_bytes, .inputs = packed.inputs, .rows = {}};
+      Panel panel{.product = packed.product,
+                  .out = out + p * panel_bytes,
+                  .inputs = packed.inputs,
+                  .rows = {}};
       const size_t begin = static_cast<size_t>(p) * kPanel;
       const size_t count = std::min<size_t>(kPanel, rows.size() - begin);
       std::copy_n(rows.begin() + begin, count, panel.rows.begin());
@@ -135,21 +165,22 @@ class Packer {
     PackedLayer layer;
     layer.attention_norm = Vector(w.attention_norm);
     layer.attention_norm_bias = Vector(w.attention_norm_bias);
-    layer.qkv = Stacked({&w.q, &w.k, &w.v}, {&w.q_bias, &w.k_bias, &w.v_bias});
+    layer.qkv = Stacked(inner_, {&w.q, &w.k, &w.v}, {&w.q_bias, &w.k_bias, &w.v_bias});
     layer.q_norm = Vector(w.q_norm);
     layer.k_norm = Vector(w.k_norm);
-    layer.attention_output = Stacked({&w.attention_output}, {&w.attention_output_bias});
+    layer.attention_output = Stacked(inner_, {&w.attention_output}, {&w.attention_output_bias});
     layer.attention_post_norm = Vector(w.attention_post_norm);
     layer.ffn_norm = Vector(w.ffn_norm);
     layer.ffn_norm_bias = Vector(w.ffn_norm_bias);
-    layer.up = gated ? Interleaved(w.gate, w.up) : Stacked({&w.up}, {&w.up_bias});
-    layer.down = Stacked({&w.down}, {&w.down_bias});
+    layer.up = gated ? Interleaved(inner_, w.gate, w.up) : Stacked(inner_, {&w.up}, {&w.up_bias});
+    layer.down = Stacked(outer_, {&w.down}, {&w.down_bias});
     layer.ffn_post_norm = Vector(w.ffn_post_norm);
     return layer;
   }
 
   // `rows` is scratch.
-  void FillPanel(const Panel& panel, std::vector<float>& rows) const {
+  static void FillPanel(const Panel& panel, std::vector<float>& rows) {
+    if (panel.product->pack_q4 != nullptr) return FillQ4Panel(panel);
     rows.assign(int64_t{kPanel} * panel.inputs, 0.0f);
     for (int o = 0; o < kPanel; ++o) {
       const RowRef& ref = panel.rows[o];
@@ -157,23 +188,35 @@ class Packer {
       model::DequantizeRow(ref.tensor->dtype, ref.tensor->row(ref.row), panel.inputs,
                            rows.data() + int64_t{o} * panel.inputs);
     }
-    product_.pack(rows.data(), panel.inputs, panel.out);
+    panel.product->pack(rows.data(), panel.inputs, panel.out);
   }
 
-  const Product& product_;
+  static void FillQ4Panel(const Panel& panel) {
+    std::array<Q4Row, kPanel> rows;
+    for (int o = 0; o < kPanel; ++o) {
+      const RowRef& ref = panel.rows[o];
+      if (ref.tensor == nullptr) continue;
+      rows[o] = {.blocks = ref.tensor->row(ref.row),
+                 .has_min = ref.tensor->dtype == model::DType::kQ4_1};
+    }
+    panel.product->pack_q4(rows, panel.inputs, panel.out);
+  }
+
+  const MatrixProducts inner_, outer_;
   std::byte* const memory_;
   int64_t bytes_ = 0;
   int64_t num_products_ = 0;
   std::vector<Panel> panels_;
 };
 
-absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model, const Product& product,
-                                                  WorkerPool& pool) {
+absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model,
+                                                  const MatrixProducts& inner,
+                                                  const MatrixProducts& outer, WorkerPool& pool) {
   PackedWeights packed;
-  Packer counter(product, nullptr);
+  Packer counter(inner, outer, nullptr);
   counter.PackModel(model, packed);
   LUNA_ASSIGN_OR_RETURN(packed.memory_, MappedMemory::Allocate("packed weights", counter.bytes()));
-  Packer packer(product, packed.memory_.data());
+  Packer packer(inner, outer, packed.memory_.data());
   packer.PackModel(model, packed);
   packer.FillPanels(pool);
   return packed;

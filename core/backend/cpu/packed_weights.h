@@ -16,10 +16,18 @@ namespace luna::backend::cpu {
 
 // Views into PackedWeights.
 struct PackedMatrix {
-  const std::byte* panels = nullptr;  // [num_panels], as Product::pack lays them out
+  const Product* product = nullptr;   // which multiplies with it
+  const std::byte* panels = nullptr;  // [num_panels], as the product lays them out
   const float* bias = nullptr;        // [num_panels * kPanel] or null
   int inputs = 0;
   int num_panels = 0;
+};
+
+// What matrices are packed for: those that the file has in 4 bits for `q4`, unless it is null, the
+// others for `general`. Both take the same prepared rows.
+struct MatrixProducts {
+  const Product* general = nullptr;
+  const Product* q4 = nullptr;
 };
 
 struct PackedLayer {
@@ -35,13 +43,18 @@ struct PackedLayer {
   const float* ffn_post_norm = nullptr;  // [hidden] or null
 };
 
+// Whether a layer has a matrix in Q4_0 or Q4_1.
+bool HasQ4(const model::Model& model);
+
 // Const after it is made. The token embedding stays as it lies in the file: a step reads single
 // rows.
 class PackedWeights {
  public:
-  // RESOURCE_EXHAUSTED if the memory does not suffice. Uses all of `pool`.
-  static absl::StatusOr<PackedWeights> Pack(const model::Model& model, const Product& product,
-                                            WorkerPool& pool);
+  // `inner` is for the matrices whose errors all later layers see and multiply, `outer` for `down`
+  // and the head; the products must last. RESOURCE_EXHAUSTED if the memory does not suffice. Uses
+  // all of `pool`.
+  static absl::StatusOr<PackedWeights> Pack(const model::Model& model, const MatrixProducts& inner,
+                                            const MatrixProducts& outer, WorkerPool& pool);
 
   const std::vector<PackedLayer>& layers() const { return layers_; }
   const float* final_norm() const { return final_norm_; }            // [hidden]

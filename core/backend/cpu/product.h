@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace luna::backend::cpu {
 
@@ -27,11 +28,18 @@ struct MultiplyArgs {
   bool add_to_out = false;      // out += instead of out =
 };
 
+// One output's weights as a file has them in Q4_0 or, where `has_min`, in Q4_1.
+struct Q4Row {
+  const std::byte* blocks = nullptr;  // null: all 0
+  bool has_min = false;
+};
+
 struct Product {
   // Bytes of one panel, a multiple of 64.
   int64_t (*panel_bytes)(int inputs);
-  // rows: [kPanel, inputs] f32, the weights of one panel's outputs.
+  // rows: [kPanel, inputs] f32, the weights of one panel's outputs. Null where pack_q4 is not.
   void (*pack)(const float* rows, int inputs, std::byte* panel);
+  void (*pack_q4)(std::span<const Q4Row, kPanel> rows, int inputs, std::byte* panel);
 
   // How rows are prepared for it; null: f32 rows are read as they are, and the three below mean
   // nothing. Writes what inputs [begin, end) of `x` are in `row`; both are multiples of `group`, or

@@ -7,8 +7,8 @@
 
 namespace luna::backend::cpu {
 
-absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Product& product,
-                                      int max_batch_tokens, int num_threads) {
+absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Product& inner,
+                                      const Product& outer, int max_batch_tokens, int num_threads) {
   Scratch scratch;
   const int64_t intermediate = PadToPanel(config.intermediate_size);
   struct Part {
@@ -31,12 +31,16 @@ absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Pr
   struct Prepared {
     PreparedRows* prepared;
     const Rows* rows;
-    int inputs;
+    int64_t bytes;  // of a row
+  };
+  const auto row_bytes = [](const Product& product, int inputs) -> int64_t {
+    return product.prepare == nullptr ? 0 : product.row_bytes(inputs);
   };
   const Prepared prepared[] = {
-      {&scratch.prepared_normed, &scratch.normed, config.hidden_size},
-      {&scratch.prepared_attended, &scratch.attended, config.q_size()},
-      {&scratch.prepared_activated, &scratch.activated, config.intermediate_size},
+      {&scratch.prepared_normed, &scratch.normed,
+       std::max(row_bytes(inner, config.hidden_size), row_bytes(outer, config.hidden_size))},
+      {&scratch.prepared_attended, &scratch.attended, row_bytes(inner, config.q_size())},
+      {&scratch.prepared_activated, &scratch.activated, row_bytes(outer, config.intermediate_size)},
   };
   constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
   int64_t bytes = 0;
@@ -44,12 +48,7 @@ absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Pr
     part.rows->stride = PadToPanel(part.columns);
     bytes += part.count * part.rows->stride * kFloatBytes;
   }
-  if (product.prepare != nullptr) {
-    for (const Prepared& part : prepared) {
-      part.prepared->stride = product.row_bytes(part.inputs);
-      bytes += max_batch_tokens * part.prepared->stride;
-    }
-  }
+  for (const Prepared& part : prepared) bytes += max_batch_tokens * part.bytes;
   LUNA_ASSIGN_OR_RETURN(scratch.memory, MappedMemory::Allocate("scratch memory of a step", bytes));
   std::byte* at = scratch.memory.data();
   for (const Part& part : parts) {
@@ -57,9 +56,9 @@ absl::StatusOr<Scratch> Scratch::Make(const model::ModelConfig& config, const Pr
     at += part.count * part.rows->stride * kFloatBytes;
   }
   for (const Prepared& part : prepared) {
-    if (product.prepare != nullptr) {
-      part.prepared->data = at;
-      at += max_batch_tokens * part.prepared->stride;
+    if (part.bytes > 0) {
+      *part.prepared = {.data = at, .stride = part.bytes};
+      at += max_batch_tokens * part.bytes;
     } else {
       *part.prepared = {.data = reinterpret_cast<std::byte*>(part.rows->data),
                         .stride = part.rows->stride * kFloatBytes};

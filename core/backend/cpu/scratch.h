@@ -30,8 +30,9 @@ struct PreparedRows {
 
 struct Scratch {
   // RESOURCE_EXHAUSTED. Pages that no step has needed are not committed.
-  static absl::StatusOr<Scratch> Make(const model::ModelConfig& config, const Product& product,
-                                      int max_batch_tokens, int num_threads);
+  // `inner`, `outer`: as in PackedWeights::Pack.
+  static absl::StatusOr<Scratch> Make(const model::ModelConfig& config, const Product& inner,
+                                      const Product& outer, int max_batch_tokens, int num_threads);
 
   Rows hidden;     // [max_batch_tokens, hidden] the residual stream
   Rows normed;     // [max_batch_tokens, hidden]
