@@ -265,7 +265,8 @@ TEST(FactoryTest, DefaultsToTheFastestPathAndItsFastestFormat) {
     EXPECT_THAT((*made)->info().numerics, HasSubstr("weights " + format + ", "));
     const auto q4 = MakeBackend("cpu", MakeRandomModel("llama-q4"), {.code_path = path});
     ASSERT_TRUE(q4.ok()) << q4.status();
-    const std::string q4_format = path == "portable" ? "f32" : "int4";
+    const bool bytes = path == "avxvnni" || path == "avx512vnni";
+    const std::string q4_format = path == "portable" ? "f32" : bytes ? "int4" : "int8";
     EXPECT_THAT((*q4)->info().numerics, HasSubstr("weights " + q4_format + ", "));
   }
   const auto made = MakeBackend("cpu", MakeRandomModel("gpt2"), {});

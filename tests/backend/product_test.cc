@@ -16,6 +16,7 @@
 
 #include "core/backend/cpu/bf16_format.h"
 #include "core/backend/cpu/int8_format.h"
+#include "core/backend/cpu/kernel_paths.h"
 #include "core/backend/cpu/kernels.h"
 #include "core/model/tensor.h"
 
@@ -25,7 +26,8 @@ namespace {
 struct ProductCase {
   std::string path, format;
   const Product* product;
-  bool is_int() const { return product->prepare != nullptr && format != "bf16"; }
+  bool is_int() const { return product->group == kInt8Group && !is_bf16(); }
+  bool is_bf16() const { return product->pack == PackBf16; }
   bool is_int4() const { return product->pack_q4 != nullptr; }
   // Of an int product: whether activations are bytes, and not words.
   bool bytes() const { return product->row_bytes == int8_bytes::RowBytes; }
@@ -40,14 +42,21 @@ std::vector<ProductCase> AllProducts() {
   for (const Kernels* kernels : AvailableKernels()) {
     const Products& products = kernels->products;
     for (const auto& [format, product] : {std::pair{"f32", &products.f32},
-                                          {"bf16", &products.bf16},
+                                          {"bf16", &products.fast.bf16},
                                           {"int8", &products.fast.int8},
                                           {"int4", &products.fast.int4},
+                                          {"bf16_precise", &products.precise.bf16},
                                           {"int8_precise", &products.precise.int8},
                                           {"int4_precise", &products.precise.int4}}) {
       cases.push_back({std::string(kernels->name), format, product});
     }
   }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16")) {
+    const Product& dot = Avx512VnniKernels(/*dot_bf16=*/true).products.fast.bf16;
+    cases.push_back({"avx512vnni", "bf16_dots", &dot});
+  }
+#endif
   return cases;
 }
 
@@ -147,7 +156,7 @@ class Problem {
   float Activation(int r, int i) const {
     const std::byte* row = prepared.data() + r * a_bytes;
     if (case_.product->prepare == nullptr) return At<float>(row, i);
-    if (case_.format == "bf16") return FromBf16(At<uint16_t>(row, i));
+    if (case_.is_bf16()) return FromBf16(At<uint16_t>(row, i));
     return case_.bytes() ? ByteActivation(row, inputs, i) : WordActivation(row, inputs, i);
   }
   float Weight(int o, int i) const {
@@ -155,7 +164,7 @@ class Problem {
     const std::byte* panel = packed.data() + o / kPanel * case_.product->panel_bytes(inputs);
     o %= kPanel;
     if (case_.format == "f32") return At<float>(panel, int64_t{i} * kPanel + o);
-    if (case_.format == "bf16") {
+    if (case_.is_bf16()) {
       return FromBf16(At<uint16_t>(panel, (i / 2 * kPanel + o) * 2 + i % 2));
     }
     panel += i / kInt8Group * kInt8GroupBytes;

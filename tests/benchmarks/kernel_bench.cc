@@ -159,7 +159,7 @@ void RegisterAll() {
     const std::string path(kernels->name);
     const Products& products = kernels->products;
     for (const auto& [format, product] : {std::pair{"f32", &products.f32},
-                                          {"bf16", &products.bf16},
+                                          {"bf16", &products.fast.bf16},
                                           {"int8", &products.fast.int8},
                                           {"int4", &products.fast.int4},
                                           {"int8precise", &products.precise.int8}}) {

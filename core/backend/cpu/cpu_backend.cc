@@ -82,13 +82,6 @@ absl::StatusOr<const cpu::Kernels*> ChooseKernels(const std::string& code_path) 
       "code path '", code_path, "' is not one of: ", absl::StrJoin(CpuCodePaths(), ", ")));
 }
 
-// A file's own 4 bits lose nothing and are the least to read, which one reader waits for; int8 is
-// no quicker up to some thirty (docs/benchmarks.md).
-WeightsFormat FastestWeights(const cpu::Kernels& kernels, const model::Model& model) {
-  const bool int4 = kernels.fastest == WeightsFormat::kInt8 && cpu::HasQ4(model);
-  return int4 ? WeightsFormat::kInt4 : kernels.fastest;
-}
-
 // The smallest whose words stay close enough to those of f32 (docs/benchmarks.md).
 KvDtype FastestKvDtype(const model::Model& model) {
   return cpu::HasOutlyingChannels(model) ? KvDtype::kBf16 : KvDtype::kInt8;
@@ -111,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(std::shared_ptr<const mo
                      model->source, "); 4 bits are not made from more"));
   }
   BackendOptions effective = options;
-  effective.weights = options.weights.value_or(FastestWeights(*kernels, *model));
+  effective.weights =
+      options.weights.value_or(cpu::HasQ4(*model) ? kernels->fastest_of_q4 : kernels->fastest);
   effective.kv_dtype = options.kv_dtype.value_or(FastestKvDtype(*model));
   if (effective.num_threads == 0) effective.num_threads = cpu::UsableCpus();
   LUNA_ASSIGN_OR_RETURN(auto decoder, cpu::Decoder::Make(model, *kernels, effective));

@@ -15,19 +15,19 @@ namespace {
 // core; a step of fewer products than this is soon done by one thread.
 constexpr int64_t kProductsWorthSharing = 4'000'000;
 
-MatrixProducts ProductsOf(const Products& products, const IntProducts& whole_numbers,
+MatrixProducts ProductsOf(const Product& f32, const RoundingProducts& rounding,
                           WeightsFormat format) {
   switch (format) {
     case WeightsFormat::kF32:
-      return {.general = &products.f32};
+      return {.general = &f32};
     case WeightsFormat::kBf16:
-      return {.general = &products.bf16};
+      return {.general = &rounding.bf16};
     case WeightsFormat::kInt8:
-      return {.general = &whole_numbers.int8};
+      return {.general = &rounding.int8};
     case WeightsFormat::kInt4:
       break;
   }
-  return {.general = &whole_numbers.int8, .q4 = &whole_numbers.int4};
+  return {.general = &rounding.int8, .q4 = &rounding.int4};
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        const BackendOptions& options) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options));
   const Products& all = kernels.products;
-  const MatrixProducts outer = ProductsOf(all, all.fast, *options.weights);
+  const MatrixProducts outer = ProductsOf(all.f32, all.fast, *options.weights);
   const MatrixProducts inner = HasOutlyingChannels(*decoder->model_)
-                                   ? ProductsOf(all, all.precise, *options.weights)
+                                   ? ProductsOf(all.f32, all.precise, *options.weights)
                                    : outer;
   LUNA_ASSIGN_OR_RETURN(decoder->weights_,
                         PackedWeights::Pack(*decoder->model_, inner, outer, decoder->workers_));

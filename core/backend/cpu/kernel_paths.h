@@ -9,8 +9,11 @@ namespace luna::backend::cpu {
 const Kernels& PortableKernels();
 #if defined(__x86_64__)
 const Kernels& Avx2Kernels();
+const Kernels& AvxVnniKernels();
 const Kernels& Avx512Kernels();
-const Kernels& Avx512VnniKernels();
+// dot_bf16: bf16 weights are multiplied with activations rounded to bf16, by AVX512_BF16's dot
+// products, and not widened and multiplied in f32.
+const Kernels& Avx512VnniKernels(bool dot_bf16);
 #endif
 
 }  // namespace luna::backend::cpu

@@ -14,16 +14,18 @@
 
 namespace luna::backend::cpu {
 
-// Of weights that are whole numbers.
-struct IntProducts {
-  Product int8;
+// Of weights that are rounded.
+struct RoundingProducts {
+  Product bf16, int8;
   Product int4;  // of matrices that a file has in Q4_0 or Q4_1; takes the rows that int8 takes
 };
 
 struct Products {
-  Product f32, bf16;
-  IntProducts fast;
-  IntProducts precise;  // with activations in 16 bits; the same where those are the fastest
+  Product f32;
+  RoundingProducts fast;
+  // With activations in f32 (bf16) or in 16 bits (int8, int4); where those are the fastest the
+  // same.
+  RoundingProducts precise;
 };
 
 struct KvFormats {
@@ -42,7 +44,9 @@ inline bool HasOutlyingChannels(const model::Model& model) {
 
 struct Kernels {
   std::string_view name;
-  WeightsFormat fastest;  // of those whose words stay close enough to those of f32
+  // Of the formats whose words stay close enough to those of f32 the fastest for thirty sequences,
+  // and the same for a model that has matrices in Q4_0 or Q4_1.
+  WeightsFormat fastest, fastest_of_q4;
   Products products;
   KvFormats kv_formats;
   // Of one row; `bias` may be null; `out` may be `x`. All [size].

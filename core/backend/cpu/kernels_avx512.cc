@@ -37,12 +37,9 @@ inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
 }  // namespace
 
 const Kernels& Avx512Kernels() {
-  static constexpr Kernels kKernels = MakeKernels("avx512", WeightsFormat::kInt8,
-                                                  {.f32 = kF32Product,
-                                                   .bf16 = kBf16Product,
-                                                   .fast = kIntWordProducts,
-                                                   .precise = kIntWordProducts},
-                                                  kKvFormats);
+  static constexpr Kernels kKernels = MakeKernels(
+      "avx512", WeightsFormat::kInt8, WeightsFormat::kInt8,
+      {.f32 = kF32Product, .fast = kWordProducts, .precise = kWordProducts}, kKvFormats);
   return kKernels;
 }
 

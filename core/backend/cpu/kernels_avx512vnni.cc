@@ -1,5 +1,6 @@
-// AVX-512 with VNNI and BF16. All headers come before the target, so that no inline function of
-// theirs is compiled for it and then shared with code that runs anywhere.
+// AVX-512 with VNNI, and where it is the faster way with BF16. All headers come before the target,
+// so that no inline function of theirs is compiled for it and then shared with code that runs
+// anywhere.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -100,14 +101,16 @@ constexpr Product kDotBf16Product = {.panel_bytes = Bf16PanelBytes,
 
 }  // namespace
 
-const Kernels& Avx512VnniKernels() {
-  static constexpr Kernels kKernels = MakeKernels("avx512vnni", WeightsFormat::kInt8,
-                                                  {.f32 = kF32Product,
-                                                   .bf16 = kDotBf16Product,
-                                                   .fast = kIntByteProducts,
-                                                   .precise = kIntWordProducts},
-                                                  kKvFormats);
-  return kKernels;
+const Kernels& Avx512VnniKernels(bool dot_bf16) {
+  static constexpr RoundingProducts kDotBf16Products = {
+      .bf16 = kDotBf16Product, .int8 = kInt8ByteProduct, .int4 = kInt4ByteProduct};
+  static constexpr Kernels kWidening = MakeKernels(
+      "avx512vnni", WeightsFormat::kInt8, WeightsFormat::kInt4,
+      {.f32 = kF32Product, .fast = kByteProducts, .precise = kWordProducts}, kKvFormats);
+  static constexpr Kernels kDotting = MakeKernels(
+      "avx512vnni", WeightsFormat::kInt8, WeightsFormat::kInt4,
+      {.f32 = kF32Product, .fast = kDotBf16Products, .precise = kWordProducts}, kKvFormats);
+  return dot_bf16 ? kDotting : kWidening;
 }
 
 }  // namespace luna::backend::cpu

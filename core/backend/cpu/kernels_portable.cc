@@ -63,12 +63,9 @@ inline void StoreWords(Vec v, std::byte* p) {
 }  // namespace
 
 const Kernels& PortableKernels() {
-  static constexpr Kernels kKernels = MakeKernels("portable", WeightsFormat::kF32,
-                                                  {.f32 = kF32Product,
-                                                   .bf16 = kBf16Product,
-                                                   .fast = kIntWordProducts,
-                                                   .precise = kIntWordProducts},
-                                                  kKvFormats);
+  static constexpr Kernels kKernels = MakeKernels(
+      "portable", WeightsFormat::kF32, WeightsFormat::kF32,
+      {.f32 = kF32Product, .fast = kWordProducts, .precise = kWordProducts}, kKvFormats);
   return kKernels;
 }
 
