@@ -3,12 +3,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/backend/factory/factory.h"
 #include "core/base/status_macros.h"
 #include "server/memory_limit.h"
@@ -58,6 +61,16 @@ size_t LongestTokenBytes(const text::Tokenizer& tokenizer) {
     longest = std::max(longest, tokenizer.TokenBytes(id, /*show_special=*/true).size());
   }
   return longest;
+}
+
+// A line in the log now and then, where it takes long enough for somebody to wonder.
+std::function<void(double)> ProgressLog() {
+  constexpr absl::Duration kEvery = absl::Seconds(2);
+  return [next = absl::Now() + kEvery](double part) mutable {
+    if (absl::Now() < next) return;
+    next = absl::Now() + kEvery;
+    spdlog::info("packing the weights: {:.0f} % done", 100.0 * part);
+  };
 }
 
 }  // namespace
@@ -112,6 +125,7 @@ absl::Status Instance::MakeBackend(const Options& options) {
   backend_options.kv_dtype = options.kv_dtype;
   backend_options.code_path = options.code_path;
   backend_options.max_batch_tokens = options.max_batch_tokens;
+  backend_options.on_progress = ProgressLog();
   LUNA_ASSIGN_OR_RETURN(backend_, backend::MakeBackend(options.backend, model_, backend_options));
 
   std::vector<int> windows;

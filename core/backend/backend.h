@@ -3,6 +3,7 @@
 #define LUNA_CORE_BACKEND_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,8 +96,11 @@ struct BackendOptions {
   std::optional<KvDtype> kv_dtype = std::nullopt;       // likewise
   int num_threads = 0;                                  // 0: the cores this process may use
   int max_batch_tokens = 512;                           // the largest step it will be given
-  std::string code_path;  // empty: the fastest this machine has; tests force one by its name
+  std::string code_path = {};  // empty: the fastest this machine has; tests force one by its name
   bool share_small_steps = false;  // all threads take part even where one ends sooner; for tests
+  // Called again and again, on the calling thread, while weights are brought into their format:
+  // how much of them is, from 0 to 1. May be empty.
+  std::function<void(double part)> on_progress = {};
 };
 
 }  // namespace luna::backend

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "core/kv/sequence_kv.h"
 #include "tests/backend/backend_cases.h"
@@ -255,6 +256,18 @@ TEST(FactoryTest, FourBitsAreNotMadeFromMore) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("no layer of the model has a matrix in Q4_0 or Q4_1 (its file: GGUF v3"));
+}
+
+TEST(FactoryTest, ProgressRisesWhileWeightsArePacked) {
+  std::vector<double> parts;
+  BackendOptions options;
+  options.num_threads = 1;
+  options.on_progress = [&](double part) { parts.push_back(part); };
+  ASSERT_TRUE(MakeBackend("cpu", MakeRandomModel("llama"), options).ok());
+  ASSERT_FALSE(parts.empty());
+  EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end()));
+  EXPECT_GT(parts.front(), 0.0);
+  EXPECT_LE(parts.back(), 1.0);
 }
 
 TEST(FactoryTest, DefaultsToTheFastestPathAndItsFastestFormat) {

@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
   const MatrixProducts inner = HasOutlyingChannels(*decoder->model_)
                                    ? ProductsOf(all.f32, all.precise, *options.weights)
                                    : outer;
-  LUNA_ASSIGN_OR_RETURN(decoder->weights_,
-                        PackedWeights::Pack(*decoder->model_, inner, outer, decoder->workers_));
+  LUNA_ASSIGN_OR_RETURN(
+      decoder->weights_,
+      PackedWeights::Pack(*decoder->model_, inner, outer, decoder->workers_, options.on_progress));
   LUNA_ASSIGN_OR_RETURN(decoder->scratch_,
                         Scratch::Make(decoder->config_, *inner.general, *outer.general,
                                       options.max_batch_tokens, options.num_threads));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <span>
 
 #include "core/base/status_macros.h"
@@ -48,11 +49,15 @@ class Packer {
 
   int64_t bytes() const { return bytes_; }
 
-  void FillPanels(WorkerPool& pool) const {
+  void FillPanels(WorkerPool& pool, const std::function<void(double)>& on_progress) const {
+    const int count = static_cast<int>(panels_.size());
+    std::atomic<int> done = 0;
     auto body = [&](int thread) {
       std::vector<float> rows;
-      pool.Share(thread, static_cast<int>(panels_.size()), 16, [&](Range range) {
+      pool.Share(thread, count, 16, [&](Range range) {
         for (int i = range.begin; i < range.end; ++i) FillPanel(panels_[i], rows);
+        done += range.end - range.begin;
+        if (thread == 0 && on_progress) on_progress(static_cast<double>(done) / count);
       });
     };
     pool.Run(body);
@@ -211,14 +216,15 @@ class Packer {
 
 absl::StatusOr<PackedWeights> PackedWeights::Pack(const model::Model& model,
                                                   const MatrixProducts& inner,
-                                                  const MatrixProducts& outer, WorkerPool& pool) {
+                                                  const MatrixProducts& outer, WorkerPool& pool,
+                                                  const std::function<void(double)>& on_progress) {
   PackedWeights packed;
   Packer counter(inner, outer, nullptr);
   counter.PackModel(model, packed);
   LUNA_ASSIGN_OR_RETURN(packed.memory_, MappedMemory::Allocate("packed weights", counter.bytes()));
   Packer packer(inner, outer, packed.memory_.data());
   packer.PackModel(model, packed);
-  packer.FillPanels(pool);
+  packer.FillPanels(pool, on_progress);
   return packed;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,7 +55,8 @@ class PackedWeights {
   // and the head; the products must last. RESOURCE_EXHAUSTED if the memory does not suffice. Uses
   // all of `pool`.
   static absl::StatusOr<PackedWeights> Pack(const model::Model& model, const MatrixProducts& inner,
-                                            const MatrixProducts& outer, WorkerPool& pool);
+                                            const MatrixProducts& outer, WorkerPool& pool,
+                                            const std::function<void(double)>& on_progress);
 
   const std::vector<PackedLayer>& layers() const { return layers_; }
   const float* final_norm() const { return final_norm_; }            // [hidden]
