@@ -16,7 +16,7 @@ import pathlib
 from bench import gguf_file
 
 # Bytes of a weight as a server keeps it. Int8: one scale (f32) for 32 of them.
-WEIGHT_BYTES = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "int8": 1.125, "q8_0": 34 / 32,
+WEIGHT_BYTES = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "int8": 1.125, "int4": 20 / 32, "q8_0": 34 / 32,
                 "q4_0": 18 / 32, "q4_1": 20 / 32, "q4_k_m": 0.6}  # fmt: skip
 # Bytes of a value in the KV cache; int8 with a scale (f32) for a head of 64.
 KV_BYTES = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "int8": 1.0625}
