@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backend/cpu/packed_weights.h"
 #include "core/backend/factory/factory.h"
 #include "core/base/check.h"
 #include "core/model/model.h"
@@ -125,6 +126,7 @@ void Compare(const std::shared_ptr<const model::Model>& model, const Arguments& 
                                           {WeightsFormat::kInt8, KvDtype::kInt8},
                                           {WeightsFormat::kInt4, KvDtype::kF32},
                                           {WeightsFormat::kInt4, KvDtype::kInt8}}) {
+    if (weights == WeightsFormat::kInt4 && !cpu::HasQ4(*model)) continue;
     subjects.push_back(std::make_unique<Subject>(model, arguments, weights, kv_dtype));
   }
   std::vector<Difference> differences(subjects.size());
