@@ -49,8 +49,8 @@ void PackInt4ForWords(std::span<const Q4Row, kPanel> rows, int inputs, std::byte
 // A row as bytes: [groups][kInt8Group] int8; then [groups] scales in f32; [groups] starts in int32,
 // -128 times the sum of a group's bytes: what the 128 in int8 weights adds, taken back; [groups]
 // sums of a group's bytes times its scale, in f32, for the minimums of int4 weights; [groups]
-// [kOutliers] outliers, whose bytes are 0; [groups] bytes with a bit for each of them that is
-// there, and 0 up to a multiple of kGroupsTogether.
+// [kOutliers] outliers, whose bytes are 0; [groups][kOutliers] bytes that are 1 where there is one,
+// and 0 up to a multiple of kGroupsTogether groups.
 namespace int8_bytes {
 struct Outlier {
   float value;

@@ -19,9 +19,6 @@ namespace {
 
 #include "core/backend/cpu/avx512_vectors.inc"
 
-constexpr int kInt8Rows = 6;
-constexpr int kInt8Panels = 2;
-
 // The sum is not the intrinsic: g++ 12 moves that, and runs out of registers.
 inline IntVec DotWords(IntVec sums, IntVec weights, IntVec a) {
   const IntVec pairs = reinterpret_cast<IntVec>(

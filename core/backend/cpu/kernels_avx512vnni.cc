@@ -20,9 +20,6 @@ namespace {
 
 #include "core/backend/cpu/avx512_vectors.inc"
 
-constexpr int kInt8Rows = 6;
-constexpr int kInt8Panels = 2;
-
 // Not the intrinsics: g++ 12 copies their accumulators and halves the speed.
 inline IntVec DotBytes(IntVec sums, IntVec weights, IntVec a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(a));
@@ -45,7 +42,7 @@ inline uint32_t LanesEqual(Vec v, Vec w) { return _mm512_cmp_ps_mask(v, w, _CMP_
 
 // A prepared row is [pairs][2] bf16.
 constexpr int kBf16Group = 32;
-int64_t Bf16RowBytes(int inputs) { return (int64_t{Bf16Pairs(inputs)} * 4 + 63) / 64 * 64; }
+int64_t Bf16RowBytes(int inputs) { return RoundUpToLine(int64_t{Bf16Pairs(inputs)} * 4); }
 
 void PrepareBf16(const float* x, int, int begin, int end, std::byte* row) {
   auto* out = reinterpret_cast<uint16_t*>(row);
