@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/ids.h"
+#include "core/engine/saved_session.h"
 #include "core/engine/session_info.h"
 #include "core/sample/overrides.h"
 #include "core/sched/session_cache.h"
@@ -16,16 +17,6 @@
 namespace luna::engine {
 
 struct Generation;
-
-// Where one committed turn lies in the history.
-struct TurnRecord {
-  int begin = 0;     // what joins it to what was before: the opening, or the end of the last answer
-  int body = 0;      // what the user said
-  int answer = 0;    // what the model said
-  int end = 0;       // behind the answer
-  std::string text;  // the answer
-  std::vector<TokenId> after_system;  // [body, answer) should it become the first (TurnInput)
-};
 
 // Engine thread only.
 struct Session {
