@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/ids.h"
 #include "core/batch/batch.h"
+#include "core/kv/block_pool.h"
 #include "core/kv/layout.h"
 #include "core/model/model.h"
 
@@ -26,10 +27,7 @@ struct BackendInfo {
   int64_t weights_bytes = 0;  // as the backend holds them
 };
 
-struct BlockCopy {
-  BlockId from;
-  BlockId to;
-};
+using kv::BlockCopy;
 
 // Owns the KV bytes and the weights in its own form; knows nothing of sessions or requests. All
 // calls come from the engine thread; workers are private inside. A step's result for one sequence
@@ -61,7 +59,8 @@ class Backend {
   // status.
   virtual absl::Status Collect(batch::StepResult& result) = 0;
 
-  // Copies whole blocks, before the next launched step reads them. Blocks are within the pool.
+  // Copies whole blocks one after the other, before the next launched step touches them. Blocks are
+  // within the pool.
   virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
 };
 

@@ -33,13 +33,15 @@ Engine::Impl::Impl(EngineOptions options, backend::Backend* backend,
       clock_(clock),
       on_published_(std::move(on_published)),
       default_quota_blocks_(QuotaBlocksByDefault(options_, backend->info().context_length)),
+      default_guarantee_blocks_(options_.default_guarantee_bytes / options_.layout.block_bytes()),
       inbox_(kInboxCapacity),
       blocks_(options_.num_blocks),
       scheduler_({.max_batch_tokens = options_.max_batch_tokens,
                   .max_running = options_.max_running,
                   .keep_kv = options_.keep_kv},
                  &options_.layout, &blocks_),
-      sessions_(&options_.layout, &blocks_),
+      prefixes_(&options_.layout, &blocks_, options_.prefix_hash_bits),
+      sessions_(&options_.layout, &blocks_, options_.keep_kv ? &prefixes_ : nullptr),
       started_(clock->Now()),
       now_(started_) {
   sched::ReserveBatch(options_.layout, options_.max_batch_tokens, options_.max_running,
@@ -121,6 +123,15 @@ void Engine::Submit(Request request, std::shared_ptr<TokenStream> stream) {
                .refuse = [stream](absl::Status status) { stream->Reject(std::move(status)); }});
 }
 
+void Engine::SubmitMany(Request request, std::vector<std::shared_ptr<TokenStream>> streams) {
+  impl_->Post({.run = [impl = impl_.get(), request = std::move(request),
+                       streams]() mutable { impl->SubmitMany(std::move(request), streams); },
+               .refuse =
+                   [streams](const absl::Status& status) {
+                     for (const auto& stream : streams) stream->Reject(status);
+                   }});
+}
+
 void Engine::Abort(std::string generation_id, bool keep_partial, Done<bool> done) {
   impl_->Ask<bool>(std::move(done), [impl = impl_.get(), id = std::move(generation_id),
                                      keep_partial] { return impl->Abort(id, keep_partial); });
@@ -160,6 +171,41 @@ void Engine::ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> d
 void Engine::CloseSession(std::string key, Done<bool> done) {
   impl_->Ask<bool>(std::move(done),
                    [impl = impl_.get(), key = std::move(key)] { return impl->CloseSession(key); });
+}
+
+void Engine::ForkSession(std::string key, ForkSpec spec, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done),
+                          [impl = impl_.get(), key = std::move(key), spec = std::move(spec)] {
+                            return impl->ForkSession(key, spec);
+                          });
+}
+
+void Engine::SaveSession(std::string key, Done<SavedSession> done) {
+  impl_->Ask<SavedSession>(std::move(done), [impl = impl_.get(), key = std::move(key)] {
+    return impl->SaveSession(key);
+  });
+}
+
+void Engine::RestoreSession(SavedSession saved, RestoreSpec spec, Done<SessionInfo> done) {
+  impl_->Ask<SessionInfo>(std::move(done),
+                          [impl = impl_.get(), saved = std::move(saved), spec = std::move(spec)] {
+                            return impl->RestoreSession(saved, spec);
+                          });
+}
+
+void Engine::SetLimits(SessionId id, LimitsUpdate update, Done<SessionLimits> done) {
+  impl_->Ask<SessionLimits>(
+      std::move(done), [impl = impl_.get(), id, update] { return impl->SetLimits(id, update); });
+}
+
+void Engine::EvictSession(SessionId id, bool force, Done<Eviction> done) {
+  impl_->Ask<Eviction>(std::move(done),
+                       [impl = impl_.get(), id, force] { return impl->EvictSession(id, force); });
+}
+
+void Engine::FindSession(std::string key, Done<SessionId> done) {
+  impl_->Ask<SessionId>(std::move(done),
+                        [impl = impl_.get(), key = std::move(key)] { return impl->NumberOf(key); });
 }
 
 void Engine::TakeSnapshot(Done<Snapshot> done) {

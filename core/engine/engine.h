@@ -15,6 +15,7 @@
 #include "core/backend/backend.h"
 #include "core/base/clock.h"
 #include "core/engine/request.h"
+#include "core/engine/saved_session.h"
 #include "core/engine/session_info.h"
 #include "core/engine/snapshot.h"
 #include "core/engine/token_stream.h"
@@ -35,10 +36,18 @@ struct EngineOptions {
   absl::Duration session_idle_timeout = absl::InfiniteDuration();
   int queue_limit = 256;            // generations waiting; beyond: RESOURCE_EXHAUSTED + retry
   int64_t default_quota_bytes = 0;  // 0: blocks of one full context
-  uint64_t seed = 0;                // from which unset request seeds are derived
-  bool keep_kv = true;  // false: the lesson's other half, recomputes the whole text each step
+  int64_t default_guarantee_bytes = 0;
+  PrefixSharing prefix_sharing = PrefixSharing::kPeer;
+  int prefix_hash_bits = 64;  // fewer: more collisions, for tests
+  uint64_t seed = 0;          // from which unset request seeds are derived
+  bool keep_kv = true;        // false: the lesson's other half, recomputes the whole text each step
   std::vector<TokenId> default_opening;  // begins a conversation that brings no opening of its own
   text::TurnMarkers markers;             // empty for a model without a chat template
+  std::string model_digest;              // of saved sessions
+  // On the engine thread, after what is worth saving of a session has changed, and after it was
+  // closed by its callers. They neither block nor call the engine. May be empty.
+  std::function<void(SavedSession)> on_changed = {};
+  std::function<void(const std::string& key)> on_closed = {};
 };
 
 // Public methods are thread-safe unless they say otherwise; they only put a command into the inbox.
@@ -59,6 +68,9 @@ class Engine {
   // The outcome, refusal included, comes through `stream`: a full inbox or queue rejects with
   // RESOURCE_EXHAUSTED, a draining engine with UNAVAILABLE.
   void Submit(Request request, std::shared_ptr<TokenStream> stream);
+  // A continuation for each stream, of one prompt that they share; without a session. The seeds of
+  // those after the first are derived from its seed and their index (sample::DeriveSeed).
+  void SubmitMany(Request request, std::vector<std::shared_ptr<TokenStream>> streams);
   // `done` gets whether it was live. Ends it by kCancelled.
   void Abort(std::string generation_id, bool keep_partial, Done<bool> done);
 
@@ -69,6 +81,17 @@ class Engine {
   void UpdateSession(std::string key, SessionUpdate update, Done<SessionInfo> done);
   void ResetSession(std::string key, uint32_t to_turn, Done<SessionInfo> done);
   void CloseSession(std::string key, Done<bool> done);
+  void ForkSession(std::string key, ForkSpec spec, Done<SessionInfo> done);
+  // ABORTED while a generation is live.
+  void SaveSession(std::string key, Done<SavedSession> done);
+  // FAILED_PRECONDITION if it is of another model, ALREADY_EXISTS if its key lives.
+  void RestoreSession(SavedSession saved, RestoreSpec spec, Done<SessionInfo> done);
+
+  // What operators do; by number, since they need not know a session's key.
+  void SetLimits(SessionId id, LimitsUpdate update, Done<SessionLimits> done);
+  void EvictSession(SessionId id, bool force, Done<Eviction> done);
+  // The number of a session by its key.
+  void FindSession(std::string key, Done<SessionId> done);
 
   // A picture of the end of the tick that runs the command.
   void TakeSnapshot(Done<Snapshot> done);

@@ -4,6 +4,8 @@
 //   step.cc              one step of the batch, and what it brought
 //   finish.cc            how a generation ends
 //   session_commands.cc  what callers do to sessions
+//   saved_session.cc     forks, and what outlives the server
+//   limits.cc            quotas, guarantees, evictions
 //   snapshot.cc          what is held and what is going on; does it add up
 #ifndef LUNA_CORE_ENGINE_ENGINE_IMPL_H_
 #define LUNA_CORE_ENGINE_ENGINE_IMPL_H_
@@ -27,6 +29,7 @@
 #include "core/engine/session_table.h"
 #include "core/engine/token_limits.h"
 #include "core/kv/block_pool.h"
+#include "core/kv/prefix_index.h"
 #include "core/sched/scheduler.h"
 
 namespace luna::engine {
@@ -59,6 +62,7 @@ class Engine::Impl {
 
   // submit.cc
   void Submit(Request request, std::shared_ptr<TokenStream> stream);
+  void SubmitMany(Request request, const std::vector<std::shared_ptr<TokenStream>>& streams);
   // finish.cc
   bool Abort(const std::string& generation_id, bool keep_partial);
   // session_commands.cc
@@ -70,6 +74,14 @@ class Engine::Impl {
   absl::StatusOr<SessionInfo> ResetSession(const std::string& key, uint32_t to_turn);
   absl::StatusOr<bool> CloseSession(const std::string& key);
   uint32_t Drain();
+  // saved_session.cc
+  absl::StatusOr<SessionInfo> ForkSession(const std::string& key, const ForkSpec& spec);
+  absl::StatusOr<SavedSession> SaveSession(const std::string& key) const;
+  absl::StatusOr<SessionInfo> RestoreSession(const SavedSession& saved, const RestoreSpec& spec);
+  // limits.cc
+  absl::StatusOr<SessionLimits> SetLimits(SessionId id, const LimitsUpdate& update);
+  absl::StatusOr<Eviction> EvictSession(SessionId id, bool force);
+  absl::StatusOr<SessionId> NumberOf(const std::string& key) const;
   // snapshot.cc
   void AddSnapshotRequest(Done<Snapshot> done) { snapshot_requests_.push_back(std::move(done)); }
   std::vector<std::string> CheckInvariants() const;
@@ -83,19 +95,28 @@ class Engine::Impl {
   void Shutdown();
 
   // submit.cc
-  absl::Status TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream);
+  struct Continuation {
+    size_t index = 0, count = 1;
+    Session* first = nullptr;  // the session of the first one, for those after it
+    uint64_t seed = 0;         // of the first one, likewise
+  };
+  absl::Status TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream,
+                         Continuation& continuation);
   absl::Status CheckMayBegin(const Request& request) const;
-  absl::StatusOr<Session*> SessionFor(const Request& request);
-  absl::Status Begin(const Request& request, Session& session,
-                     std::shared_ptr<TokenStream>& stream);
+  absl::StatusOr<Session*> SessionFor(const Request& request, const Continuation& continuation);
+  absl::Status Begin(const Request& request, Session& session, std::shared_ptr<TokenStream>& stream,
+                     Continuation& continuation);
+  uint64_t SeedFor(Session& session, const sample::SamplingOverrides& overrides,
+                   Continuation& continuation);
   std::unique_ptr<Generation> NewGeneration(const Request& request, Session& session,
                                             TurnDraft draft, Limit limit,
                                             std::shared_ptr<TokenStream> stream);
   Generation& Enlist(std::unique_ptr<Generation> generation);
   absl::Status CheckTokens(const Request& request) const;
+  absl::Status CheckIds(const std::vector<TokenId>& tokens, const char* field) const;
   int64_t RoomForPrompt(const TokenLimits& limits, const sample::StopParams& stopping) const;
   absl::Status QueueFull(size_t waiting) const;
-  absl::Status CheckLine(uint64_t caller) const;
+  absl::Status CheckLine(uint64_t caller, size_t count) const;
   absl::Status StandInLine(Generation& generation);
   uint64_t NextSeed();
 
@@ -119,14 +140,29 @@ class Engine::Impl {
 
   // session_commands.cc
   absl::StatusOr<Session*> FindSession(const std::string& key) const;
+  // `what` waits for the end of the generation that lives; `turn` is one that it has.
+  static absl::Status CheckNotLive(const Session& session, const char* what);
+  static absl::Status CheckTurn(const Session& session, uint32_t turn, const char* field);
+  absl::Status MakeRoomForSession();
+  std::string ScopeOf(const std::string& caller) const;
+  void NoteChanged(const Session& session) const;
   absl::Status CheckSampling(const sample::SamplingOverrides& sampling) const;
   absl::StatusOr<int64_t> QuotaBlocks(int64_t quota_bytes) const;
-  void SetQuota(Session& session, int64_t quota_blocks);
   SessionInfo InfoOf(const Session& session) const;
+
+  // saved_session.cc
+  SavedSession Export(const Session& session) const;
+  absl::Status CheckSaved(const SavedSession& saved) const;
+
+  // limits.cc
+  absl::StatusOr<Session*> FindSession(SessionId id) const;
+  absl::Status CheckGuarantee(int64_t blocks, int64_t quota_blocks, int64_t instead_of) const;
+  void SetQuota(Session& session, int64_t quota_blocks);
+  void SetGuarantee(Session& session, int64_t blocks);
 
   // snapshot.cc
   Snapshot TakeSnapshot() const;
-  SessionMemory MemoryOf(const Session& session) const;
+  SessionMemory MemoryOf(const Session& session, std::vector<int32_t>& seen) const;
   Load CurrentLoad() const;
   SessionState StateOf(const Session& session) const;
 
@@ -139,6 +175,7 @@ class Engine::Impl {
   const Clock* const clock_;
   const std::function<void()> on_published_;
   const int64_t default_quota_blocks_;
+  const int64_t default_guarantee_blocks_;
 
   BoundedQueue<Command> inbox_;
   std::thread thread_;
@@ -146,6 +183,7 @@ class Engine::Impl {
   // Everything below belongs to the engine thread. What is borrowed stands before who borrows it.
   kv::BlockPool blocks_;
   sched::Scheduler scheduler_;
+  kv::PrefixIndex prefixes_;
   SessionTable sessions_;
   std::map<SequenceId, std::unique_ptr<Generation>> live_;
   absl::flat_hash_map<std::string, Generation*> by_id_;

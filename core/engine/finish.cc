@@ -76,6 +76,8 @@ void Engine::Impl::End(Generation& generation, Finished finished, Turn turn) {
   session.live = nullptr;
   session.last_active = now_;
 
+  NoteChanged(session);
+
   finished.usage = UsageOf(generation);
   finished.turn = session.turn();
   generation.stream->Finish(tail, std::move(finished));

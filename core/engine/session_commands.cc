@@ -12,13 +12,25 @@ namespace {
 
 constexpr absl::Duration kSessionRetryAfter = absl::Seconds(5);
 
-absl::Status CheckNotLive(const Session& session, const char* what) {
+}  // namespace
+
+absl::Status Engine::Impl::CheckNotLive(const Session& session, const char* what) {
   if (session.live == nullptr) return absl::OkStatus();
   return absl::AbortedError(
       absl::StrCat("the session has a live generation; ", what, " waits for its end"));
 }
 
-}  // namespace
+absl::Status Engine::Impl::CheckTurn(const Session& session, uint32_t turn, const char* field) {
+  if (turn > session.turn()) {
+    return InvalidField(field,
+                        absl::StrCat(turn, " is above the session's turn, ", session.turn()));
+  }
+  if (turn == 0 || turn >= session.dropped_turns) return absl::OkStatus();
+  return WithField(absl::FailedPreconditionError(absl::StrCat(field, " is ", turn, "; the oldest ",
+                                                              session.dropped_turns,
+                                                              " turns have left the context")),
+                   field);
+}
 
 absl::StatusOr<Session*> Engine::Impl::FindSession(const std::string& key) const {
   Session* session = sessions_.Find(key);
@@ -45,20 +57,49 @@ absl::StatusOr<SessionInfo> Engine::Impl::CreateSession(SessionSpec spec) {
   if (spec.quota_bytes.has_value()) {
     LUNA_ASSIGN_OR_RETURN(quota_blocks, QuotaBlocks(*spec.quota_bytes));
   }
-  if (sessions_.num_sessions() >= static_cast<size_t>(options_.max_sessions) && !CloseForgotten()) {
-    return WithRetryAfter(absl::ResourceExhaustedError(
-                              absl::StrCat("the server holds ", sessions_.num_sessions(),
-                                           " sessions; the limit is ", options_.max_sessions)),
-                          kSessionRetryAfter);
-  }
-  Session* session = sessions_.Create(/*ephemeral=*/false, quota_blocks, now_);
-  session->caller = std::move(spec.caller);
+  const int64_t guarantee = std::min(default_guarantee_blocks_, quota_blocks);
+  LUNA_RETURN_IF_ERROR(CheckGuarantee(guarantee, quota_blocks, 0));
+  LUNA_RETURN_IF_ERROR(MakeRoomForSession());
+  const std::string scope = ScopeOf(spec.caller);
+  Session* session = sessions_.Create({.caller = std::move(spec.caller),
+                                       .scope = scope,
+                                       .quota_blocks = quota_blocks,
+                                       .now = now_});
   session->label = std::move(spec.label);
   session->default_sampling = std::move(spec.default_sampling);
   session->system = std::move(spec.system);
   session->context_policy = spec.context_policy;
+  session->seeds.base = NextSeed();
+  SetGuarantee(*session, guarantee);
   scheduler_.AddCache(&session->cache);
+  NoteChanged(*session);
   return InfoOf(*session);
+}
+
+std::string Engine::Impl::ScopeOf(const std::string& caller) const {
+  switch (options_.prefix_sharing) {
+    case PrefixSharing::kServer:
+      return "server";
+    case PrefixSharing::kPeer:
+      return absl::StrCat("peer ", caller);
+    case PrefixSharing::kSession:
+      break;
+  }
+  return "";
+}
+
+void Engine::Impl::NoteChanged(const Session& session) const {
+  if (!session.ephemeral && options_.on_changed) options_.on_changed(Export(session));
+}
+
+absl::Status Engine::Impl::MakeRoomForSession() {
+  if (sessions_.num_sessions() < static_cast<size_t>(options_.max_sessions) || CloseForgotten()) {
+    return absl::OkStatus();
+  }
+  return WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat("the server holds ", sessions_.num_sessions(),
+                                                " sessions; the limit is ", options_.max_sessions)),
+      kSessionRetryAfter);
 }
 
 // A client that was killed left its session behind; nobody else knows the key.
@@ -100,6 +141,8 @@ absl::StatusOr<SessionInfo> Engine::Impl::UpdateSession(const std::string& key,
   int64_t quota_blocks = session->cache.pool.quota_blocks();
   if (update.quota_bytes.has_value()) {
     LUNA_ASSIGN_OR_RETURN(quota_blocks, QuotaBlocks(*update.quota_bytes));
+    const int64_t guarantee = session->cache.pool.guaranteed_blocks();
+    LUNA_RETURN_IF_ERROR(CheckGuarantee(guarantee, quota_blocks, guarantee));
   }
   if (update.system.has_value()) {
     LUNA_RETURN_IF_ERROR(CheckNotLive(*session, "a new system prompt"));
@@ -117,48 +160,17 @@ absl::StatusOr<SessionInfo> Engine::Impl::UpdateSession(const std::string& key,
     session->default_sampling = std::move(*update.default_sampling);
   }
   SetQuota(*session, quota_blocks);
+  NoteChanged(*session);
   return InfoOf(*session);
-}
-
-// A turn in progress is shortened to what the new quota allows, and ends now if it is there
-// already. A higher quota is for the next turn. Cache that does not fit is dropped, history is
-// kept.
-void Engine::Impl::SetQuota(Session& session, int64_t quota_blocks) {
-  kv::SessionPool& pool = session.cache.pool;
-  const bool is_lower = quota_blocks < pool.quota_blocks();
-  pool.set_quota_blocks(quota_blocks);
-  if (!is_lower) return;
-  if (Generation* generation = session.live; generation != nullptr) {
-    sched::Sequence& sequence = *generation->sequence;
-    const int64_t left = LimitsFor(session).quota - sequence.prompt_tokens();
-    if (left <= sequence.output_tokens()) {
-      End(*generation, {.reason = FinishReason::kLength, .limit = Limit::kQuota}, Turn::kCommit);
-    } else if (left < sequence.stopping().max_tokens) {
-      sequence.LimitTokens(left);
-      generation->limit = Limit::kQuota;
-    }
-  }
-  if (session.live == nullptr && pool.held_blocks() > quota_blocks) {
-    session.cache.kv.GiveBackTail(pool.held_blocks() - quota_blocks);
-    ++session.cache.evictions;
-  }
 }
 
 absl::StatusOr<SessionInfo> Engine::Impl::ResetSession(const std::string& key, uint32_t to_turn) {
   LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(key));
   LUNA_RETURN_IF_ERROR(CheckNotLive(*session, "a reset"));
-  if (to_turn > session->turn()) {
-    return InvalidField("to_turn",
-                        absl::StrCat(to_turn, " is above the session's turn, ", session->turn()));
-  }
-  if (to_turn > 0 && to_turn < session->dropped_turns) {
-    return WithField(absl::FailedPreconditionError(
-                         absl::StrCat("to_turn is ", to_turn, "; the oldest ",
-                                      session->dropped_turns, " turns have left the context")),
-                     "to_turn");
-  }
+  LUNA_RETURN_IF_ERROR(CheckTurn(*session, to_turn, "to_turn"));
   TruncateTurns(*session, to_turn);
   session->last_active = now_;
+  NoteChanged(*session);
   return InfoOf(*session);
 }
 
@@ -167,6 +179,7 @@ absl::StatusOr<bool> Engine::Impl::CloseSession(const std::string& key) {
   if (session->live != nullptr) {
     End(*session->live, {.reason = FinishReason::kCancelled}, Turn::kDiscard);
   }
+  if (options_.on_closed) options_.on_closed(session->key);
   CloseSession(*session);
   return true;
 }
@@ -189,12 +202,13 @@ SessionInfo Engine::Impl::InfoOf(const Session& session) const {
   info.context_left = static_cast<uint32_t>(std::max<int64_t>(0, context() - tokens));
   info.default_sampling = session.default_sampling;
   if (session.system.has_value()) info.system = session.system->text;
-  info.guarantee_bytes = session.cache.pool.reserved_blocks() * block_bytes;
+  info.guarantee_bytes = session.cache.pool.guaranteed_blocks() * block_bytes;
   info.quota_bytes = session.cache.pool.quota_blocks() * block_bytes;
   info.context_policy = session.context_policy;
   info.state = StateOf(session);
   if (!session.turns.empty()) info.last_text = session.turns.back().text;
   info.dropped_turns = session.dropped_turns;
+  info.other_numerics = session.other_numerics;
   info.created = session.created;
   info.last_active = session.last_active;
   return info;

@@ -22,12 +22,16 @@ struct SystemPrompt {
   std::vector<TokenId> opening;
 };
 
+// How far sessions that begin alike share what is computed. What is cached of a prompt can be told
+// from the time to its first token, so who shares can tell what others have asked.
+enum class PrefixSharing { kServer, kPeer, kSession };
+
 struct SessionSpec {
-  std::string caller;
-  std::string label;
-  sample::SamplingOverrides default_sampling;
-  std::optional<SystemPrompt> system;
-  std::optional<int64_t> quota_bytes;  // unset: the server's default
+  std::string caller = {};
+  std::string label = {};
+  sample::SamplingOverrides default_sampling = {};
+  std::optional<SystemPrompt> system = {};
+  std::optional<int64_t> quota_bytes = {};  // unset: the server's default
   ContextPolicy context_policy = ContextPolicy::kRefuse;
 };
 
@@ -38,6 +42,33 @@ struct SessionUpdate {
   std::optional<SystemPrompt> system;  // FAILED_PRECONDITION once there is history
   std::optional<int64_t> quota_bytes;
   std::optional<ContextPolicy> context_policy;
+};
+
+struct ForkSpec {
+  std::string caller = {};
+  std::optional<uint32_t> at_turn = {};   // unset: all turns
+  std::optional<std::string> label = {};  // unset: the session's
+};
+
+struct RestoreSpec {
+  std::string caller = {};  // whose it is now; empty: whose it was
+  // From a file that this server wrote: limits beyond the defaults hold, as they did.
+  bool trusted = false;
+};
+
+// What an operator sets. Unset: stays as it is.
+struct LimitsUpdate {
+  std::optional<int64_t> quota_bytes = {};
+  std::optional<int64_t> guarantee_bytes = {};
+};
+struct SessionLimits {
+  int64_t quota_bytes = 0;
+  int64_t guarantee_bytes = 0;
+};
+
+struct Eviction {
+  int64_t evicted_bytes = 0;
+  int64_t charged_bytes = 0;  // that it still holds
 };
 
 struct SessionInfo {
@@ -56,6 +87,7 @@ struct SessionInfo {
   SessionState state = SessionState::kIdle;
   std::string last_text;
   uint32_t dropped_turns = 0;
+  bool other_numerics = false;  // restored; its next words may differ from what would have been
   absl::Time created, last_active;
 };
 

@@ -6,14 +6,17 @@
 
 namespace luna::engine {
 
-Session* SessionTable::Create(bool ephemeral, int64_t quota_blocks, absl::Time now) {
+Session* SessionTable::Create(Spec spec) {
   const SessionId id(++last_id_);
-  auto session = std::make_unique<Session>(id, layout_, blocks_, quota_blocks);
-  session->key = RandomKey();
-  session->ephemeral = ephemeral;
-  session->created = session->last_active = now;
+  if (spec.key.empty()) spec.key = RandomKey();
+  const std::string& scope = spec.scope.empty() ? spec.key : spec.scope;
+  auto session = std::make_unique<Session>(id, layout_, blocks_, spec.quota_blocks, index_, scope);
+  session->key = std::move(spec.key);
+  session->caller = std::move(spec.caller);
+  session->ephemeral = spec.ephemeral;
+  session->created = session->last_active = spec.now;
   Session* const borrowed = session.get();
-  if (!ephemeral) by_key_.emplace(borrowed->key, borrowed);
+  if (!session->ephemeral) by_key_.emplace(borrowed->key, borrowed);
   sessions_.emplace(id, std::move(session));
   return borrowed;
 }

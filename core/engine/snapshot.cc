@@ -29,7 +29,8 @@ SessionState Engine::Impl::StateOf(const Session& session) const {
   return sequence.output_tokens() == 0 ? SessionState::kPrefill : SessionState::kDecode;
 }
 
-SessionMemory Engine::Impl::MemoryOf(const Session& session) const {
+// `seen` [total blocks]: how many sessions before this one hold each block.
+SessionMemory Engine::Impl::MemoryOf(const Session& session, std::vector<int32_t>& seen) const {
   const int64_t block_bytes = options_.layout.block_bytes();
   const sched::SessionCache& cache = session.cache;
   SessionMemory memory;
@@ -43,11 +44,16 @@ SessionMemory Engine::Impl::MemoryOf(const Session& session) const {
                       ? static_cast<uint32_t>(session.history.size())
                       : static_cast<uint32_t>(session.live->sequence->num_tokens());
   memory.used_bytes = cache.kv.used_bytes();
-  memory.private_blocks = cache.pool.held_blocks();
+  cache.kv.ForEachBlock([&](BlockId block) {
+    const int64_t holders = blocks_.holders(block);
+    ++(holders == 1 ? memory.private_blocks : memory.shared_blocks);
+    const int64_t before = seen[block.value()]++;
+    memory.split_bytes += block_bytes / holders + (before < block_bytes % holders ? 1 : 0);
+  });
   memory.charged_bytes = cache.pool.held_blocks() * block_bytes;
   memory.slack_bytes = memory.charged_bytes - memory.used_bytes;
   memory.peak_bytes = cache.pool.peak_blocks() * block_bytes;
-  memory.guaranteed_bytes = cache.pool.reserved_blocks() * block_bytes;
+  memory.guaranteed_bytes = cache.pool.guaranteed_blocks() * block_bytes;
   memory.quota_bytes = cache.pool.quota_blocks() * block_bytes;
   memory.evictions = cache.evictions;
   memory.recomputed_tokens = cache.recomputed_tokens;
@@ -90,17 +96,20 @@ Snapshot Engine::Impl::TakeSnapshot() const {
   pool.peak_charged_blocks = blocks_.peak_charged_blocks();
   pool.bytes_per_token = options_.layout.token_bytes();
   pool.weights_bytes = backend_->info().weights_bytes;
+  pool.reserved_blocks = blocks_.reserved_blocks();
+  std::vector<int32_t> seen(blocks_.total_blocks(), 0);
   for (const auto& [id, session] : sessions_.all()) {
-    pool.reserved_blocks += session->cache.pool.reserved_blocks();
-    snapshot.sessions.push_back(MemoryOf(*session));
+    snapshot.sessions.push_back(MemoryOf(*session, seen));
   }
+  pool.shared_blocks = std::ranges::count_if(seen, [](int32_t holders) { return holders > 1; });
   snapshot.load = CurrentLoad();
   return snapshot;
 }
 
 std::vector<std::string> Engine::Impl::CheckInvariants() const {
   std::vector<std::string> differences;
-  std::vector<int32_t> held(blocks_.total_blocks(), 0);
+  std::vector<kv::BlockPool::Found> found(blocks_.total_blocks());
+  int64_t reserved = 0, unused = 0;
   for (const auto& [id, session] : sessions_.all()) {
     const sched::SessionCache& cache = session->cache;
     const auto differ = [&, number = id.value()](const char* what, int64_t counted, int64_t found) {
@@ -108,8 +117,10 @@ std::vector<std::string> Engine::Impl::CheckInvariants() const {
       differences.push_back(absl::StrCat("session ", number, " counts ", counted, " ", what, "; ",
                                          found, " were found"));
     };
-    differ("blocks", cache.pool.held_blocks(), cache.kv.Recount(held));
+    differ("blocks", cache.pool.held_blocks(), cache.kv.Recount(found));
     differ("blocks in its tables", cache.kv.held_blocks(), cache.pool.held_blocks());
+    reserved += cache.pool.guaranteed_blocks();
+    unused += cache.pool.unused_guarantee();
     const int64_t tokens = session->live == nullptr ? static_cast<int64_t>(session->history.size())
                                                     : session->live->sequence->num_tokens();
     if (cache.kv.computed_tokens() > tokens) {
@@ -118,7 +129,13 @@ std::vector<std::string> Engine::Impl::CheckInvariants() const {
                                          tokens));
     }
   }
-  blocks_.CheckInvariants(held, differences);
+  prefixes_.CheckInvariants(found, differences);
+  blocks_.CheckInvariants(found, differences);
+  if (reserved != blocks_.reserved_blocks() || unused != blocks_.unused_guarantees()) {
+    differences.push_back(absl::StrCat(blocks_.reserved_blocks(), " blocks count as guaranteed, ",
+                                       blocks_.unused_guarantees(), " of them as unused; ",
+                                       reserved, " and ", unused, " were found"));
+  }
   const size_t scheduled = scheduler_.running().size() + scheduler_.waiting().size();
   if (scheduled != live_.size()) {
     differences.push_back(

@@ -18,6 +18,7 @@ struct PoolMemory {
   int64_t total_blocks = 0, free_blocks = 0, cached_blocks = 0, charged_blocks = 0;
   int64_t reserved_blocks = 0;  // sum of the guarantees
   int64_t peak_charged_blocks = 0;
+  int64_t shared_blocks = 0;  // charged, and held by more than one session
   int64_t bytes_per_token = 0;
   int64_t weights_bytes = 0;
 };
@@ -32,6 +33,9 @@ struct SessionMemory {
   uint32_t tokens = 0;     // of history and of the turn in progress
   int64_t used_bytes = 0;  // computed tokens x bytes a token (windowed layers: those still held)
   int64_t private_blocks = 0, shared_blocks = 0;
+  // Of the charged bytes, with each shared block divided equally among its holders, the remainder
+  // to the sessions that are older: over all sessions the sum is what the pool has charged.
+  int64_t split_bytes = 0;
   int64_t charged_bytes = 0;
   int64_t slack_bytes = 0;  // charged - used
   int64_t peak_bytes = 0;

@@ -32,10 +32,11 @@ void Engine::Impl::RunStep() {
   for (const sched::StepPlan::Failure& failure : plan.failed) {
     EndWithError(*live_.at(failure.sequence->id()), failure.status);
   }
-  if (plan.rows.empty()) return;
   const absl::Time begin = now_;
+  absl::Status status = plan.copies.empty() ? absl::OkStatus() : backend_->CopyBlocks(plan.copies);
+  if (plan.rows.empty()) return;
   NoteStart(plan);
-  const absl::Status status = Compute(plan);
+  if (status.ok()) status = Compute(plan);
   now_ = clock_->Now();
   if (!status.ok()) return FailStep(plan, status);
   CountStep(plan, begin);

@@ -20,33 +20,43 @@ constexpr absl::Duration kQueueRetryAfter = absl::Seconds(1);
 constexpr int64_t kMailboxTokens = 1024;
 constexpr int64_t kBytesPerToken = 8;
 
+// Leaves 53 bits: what reads JSON numbers as doubles, as JavaScript does, gives a seed back as it
+// was told.
+constexpr int kSeedShift = 11;
+
 // A conversation that drops its oldest turns keeps a part of the context free for the answer.
 constexpr int64_t kAnswerShare = 4;
-
-absl::Status CheckIds(const std::vector<TokenId>& tokens, int vocab_size, const char* field) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
-    return InvalidField(
-        absl::StrCat(field, "[", i, "]"),
-        absl::StrCat("token id ", tokens[i], " is outside the vocabulary of ", vocab_size));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
 void Engine::Impl::Submit(Request request, std::shared_ptr<TokenStream> stream) {
+  SubmitMany(std::move(request), {std::move(stream)});
+}
+
+void Engine::Impl::SubmitMany(Request request,
+                              const std::vector<std::shared_ptr<TokenStream>>& streams) {
   if (request.arrival == absl::InfinitePast()) request.arrival = now_;
-  const absl::Status status = TrySubmit(request, stream);
-  if (!status.ok()) stream->Reject(status);
+  Continuation continuation{.count = streams.size()};
+  for (std::shared_ptr<TokenStream> stream : streams) {
+    const absl::Status status = TrySubmit(request, stream, continuation);
+    if (!status.ok()) {
+      // The first one's refusal is everybody's.
+      for (size_t i = continuation.index; i < streams.size(); ++i) streams[i]->Reject(status);
+      break;
+    }
+    ++continuation.index;
+  }
   published_ = true;
 }
 
-absl::Status Engine::Impl::TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream) {
-  LUNA_RETURN_IF_ERROR(CheckMayBegin(request));
-  LUNA_RETURN_IF_ERROR(CheckTokens(request));
-  LUNA_ASSIGN_OR_RETURN(Session * session, SessionFor(request));
-  const absl::Status status = Begin(request, *session, stream);
+absl::Status Engine::Impl::TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream,
+                                     Continuation& continuation) {
+  if (continuation.index == 0) {
+    LUNA_RETURN_IF_ERROR(CheckMayBegin(request));
+    LUNA_RETURN_IF_ERROR(CheckTokens(request));
+  }
+  LUNA_ASSIGN_OR_RETURN(Session * session, SessionFor(request, continuation));
+  const absl::Status status = Begin(request, *session, stream, continuation);
   if (!status.ok() && session->ephemeral) CloseSession(*session);
   return status;
 }
@@ -65,24 +75,40 @@ absl::Status Engine::Impl::CheckMayBegin(const Request& request) const {
   return absl::OkStatus();
 }
 
-absl::Status Engine::Impl::CheckTokens(const Request& request) const {
+absl::Status Engine::Impl::CheckIds(const std::vector<TokenId>& tokens, const char* field) const {
   const int vocab_size = backend_->info().vocab_size;
-  LUNA_RETURN_IF_ERROR(CheckIds(request.input.tokens, vocab_size, "token_ids"));
-  if (request.input.opening.has_value()) {
-    LUNA_RETURN_IF_ERROR(CheckIds(*request.input.opening, vocab_size, "opening"));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
+    return InvalidField(
+        absl::StrCat(field, "[", i, "]"),
+        absl::StrCat("token id ", tokens[i], " is outside the vocabulary of ", vocab_size));
   }
-  LUNA_RETURN_IF_ERROR(CheckIds(request.input.after_system, vocab_size, "after_system"));
-  return sample::Validate(request.stopping, vocab_size);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request) {
+absl::Status Engine::Impl::CheckTokens(const Request& request) const {
+  LUNA_RETURN_IF_ERROR(CheckIds(request.input.tokens, "token_ids"));
+  if (request.input.opening.has_value()) {
+    LUNA_RETURN_IF_ERROR(CheckIds(*request.input.opening, "opening"));
+  }
+  LUNA_RETURN_IF_ERROR(CheckIds(request.input.after_system, "after_system"));
+  return sample::Validate(request.stopping, backend_->info().vocab_size);
+}
+
+absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request,
+                                                  const Continuation& continuation) {
   if (request.session_key.empty()) {
     if (request.expected_turn.value_or(0) != 0) {
       return absl::AbortedError(absl::StrCat("expected_turn is ", *request.expected_turn,
                                              "; a request without a session is turn 0"));
     }
-    Session* session = sessions_.Create(/*ephemeral=*/true, default_quota_blocks_, now_);
-    session->caller = request.caller;
+    const Session* first = continuation.first;
+    Session* session =
+        sessions_.Create({.caller = request.caller,
+                          .scope = first == nullptr ? ScopeOf(request.caller) : first->scope,
+                          .ephemeral = true,
+                          .quota_blocks = default_quota_blocks_,
+                          .now = now_});
     session->label = request.request_id;
     scheduler_.AddCache(&session->cache);
     return session;
@@ -101,7 +127,7 @@ absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request) {
 
 // Nothing of the session's history changes before the turn commits: a refusal costs at most cache.
 absl::Status Engine::Impl::Begin(const Request& request, Session& session,
-                                 std::shared_ptr<TokenStream>& stream) {
+                                 std::shared_ptr<TokenStream>& stream, Continuation& continuation) {
   const sample::SamplingOverrides overrides =
       sample::Merge(request.sampling, session.default_sampling);
   sample::SamplingParams sampling = sample::Resolve(overrides);
@@ -109,7 +135,7 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
   LUNA_RETURN_IF_ERROR(sample::Validate(sampling, backend_->info().vocab_size));
 
   const uint64_t caller = std::hash<std::string>()(request.caller);
-  LUNA_RETURN_IF_ERROR(CheckLine(caller));
+  LUNA_RETURN_IF_ERROR(CheckLine(caller, continuation.count - continuation.index));
   const TokenLimits limits = LimitsFor(session);
   LUNA_ASSIGN_OR_RETURN(TurnDraft draft, DraftTurn(session, request.input,
                                                    {.tokenizer = tokenizer_,
@@ -125,7 +151,8 @@ absl::Status Engine::Impl::Begin(const Request& request, Session& session,
 
   std::unique_ptr<Generation> generation =
       NewGeneration(request, session, std::move(draft), answer.limit, stream);
-  const uint64_t seed = overrides.seed.has_value() ? *overrides.seed : NextSeed();
+  if (continuation.index > 0) generation->request_id.clear();  // the first one has it
+  const uint64_t seed = SeedFor(session, overrides, continuation);
   uint32_t queue_position = 0;
   if (answer.max_tokens > 0) {
     generation->sequence.emplace(sched::SequenceSpec{.id = generation->number,
@@ -204,9 +231,10 @@ absl::Status Engine::Impl::QueueFull(size_t waiting) const {
 
 // May be put off to StandInLine only where nobody waits: then it may run at once. Otherwise a
 // refusal comes before any work is done, since a flood must cost little.
-absl::Status Engine::Impl::CheckLine(uint64_t caller) const {
+absl::Status Engine::Impl::CheckLine(uint64_t caller, size_t count) const {
   const size_t waiting = scheduler_.waiting().size();
-  if (waiting == 0 || scheduler_.HasRoomInLine(caller, options_.queue_limit)) {
+  if ((waiting == 0 && count == 1) ||
+      scheduler_.HasRoomInLine(caller, count, options_.queue_limit)) {
     return absl::OkStatus();
   }
   return QueueFull(waiting);
@@ -224,13 +252,33 @@ absl::Status Engine::Impl::StandInLine(Generation& generation) {
   return absl::OkStatus();
 }
 
+// A session's seeds are its own, so that they are the same after a restart.
+uint64_t Engine::Impl::SeedFor(Session& session, const sample::SamplingOverrides& overrides,
+                               Continuation& continuation) {
+  if (continuation.index > 0) {
+    return sample::DeriveSeed(continuation.seed, static_cast<uint32_t>(continuation.index)) >>
+           kSeedShift;
+  }
+  uint64_t seed = 0;
+  if (overrides.seed.has_value()) {
+    seed = *overrides.seed;
+  } else if (session.ephemeral) {
+    seed = NextSeed();
+  } else {
+    seed = sample::DeriveSeed(session.seeds.base, static_cast<uint32_t>(++session.seeds.drawn)) >>
+           kSeedShift;
+  }
+  continuation.first = &session;
+  continuation.seed = seed;
+  return seed;
+}
+
 // The n-th seed that was asked for without one: with the same --seed and the same order of requests
 // the same, whatever else happened.
 uint64_t Engine::Impl::NextSeed() {
   const uint64_t count = ++seeds_given_;
   const uint64_t high = sample::DeriveSeed(options_.seed, static_cast<uint32_t>(count >> 32));
-  // 53 bits: what reads JSON numbers as doubles, as JavaScript does, gives it back as it was told.
-  return sample::DeriveSeed(high, static_cast<uint32_t>(count)) >> 11;
+  return sample::DeriveSeed(high, static_cast<uint32_t>(count)) >> kSeedShift;
 }
 
 }  // namespace luna::engine

@@ -8,6 +8,9 @@
 
 namespace luna::kv {
 
+// The entry of a block that a window has left behind, or that nobody has.
+inline constexpr int32_t kNoBlock = -1;
+
 // Layers that see the same window are gathered into groups of one size, so that every block of the
 // server's pool has the same bytes whichever group it serves. A model whose layers all attend to
 // everything is one group; Gemma 3 270M (3 full layers, 15 with a window of 512) is one full group

@@ -6,10 +6,21 @@
 
 namespace luna::kv {
 
-SequenceKv::SequenceKv(const KvLayout* layout, SessionPool* pool) : layout_(layout), pool_(pool) {
+SequenceKv::SequenceKv(const KvLayout* layout, SessionPool* pool, PrefixIndex* index,
+                       std::string_view scope)
+    : layout_(layout),
+      blocks_(&pool->blocks()),
+      pool_(pool),
+      index_(index),
+      root_(index == nullptr ? PrefixIndex::kNone : index->AcquireRoot(scope)) {
   for (const LayerGroup& group : layout->groups) {
     tables_.push_back({.window = group.window, .first_live = 0, .blocks = {}});
   }
+}
+
+SequenceKv::~SequenceKv() {
+  Truncate(0);
+  if (index_ != nullptr) index_->Release(root_);
 }
 
 int SequenceKv::NumBlocks(int num_tokens) const {
@@ -23,9 +34,7 @@ int SequenceKv::FirstSeen(const Table& table, int position) const {
 
 int64_t SequenceKv::held_blocks() const {
   int64_t count = 0;
-  for (const Table& table : tables_) {
-    count += static_cast<int64_t>(table.blocks.size()) - table.first_live;
-  }
+  for (const Table& table : tables_) count += NumEntries() - table.first_live;
   return count;
 }
 
@@ -37,40 +46,322 @@ int64_t SequenceKv::used_bytes() const {
   return tokens * layout_->token_layer_bytes * layout_->layers_per_group();
 }
 
+template <typename Matches>
+int64_t SequenceKv::CountWindowed(Matches matches) const {
+  int64_t count = 0;
+  for (const Table& table : tables_) {
+    if (table.window == 0) continue;
+    for (int entry = table.first_live; entry < NumEntries(); ++entry) {
+      const int own = entry < protected_ ? 1 : 0;
+      count += matches(blocks_->protectors(BlockId(table.blocks[entry])) - own) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+int64_t SequenceKv::paid_blocks() const {
+  return held_blocks() - CountWindowed([](int others) { return others > 0; });
+}
+
+int64_t SequenceKv::PaidByAnother() const {
+  return CountWindowed([](int others) { return others == 1; });
+}
+
+int64_t SequenceKv::unprotected_blocks() const {
+  int64_t count = 0;
+  ForEachBlock([&](BlockId block) { count += blocks_->protectors(block) > 0 ? 0 : 1; });
+  return count;
+}
+
+int64_t SequenceKv::alone_protected_blocks() const {
+  int64_t count = 0;
+  ForEachBlock([&](BlockId block) {
+    count += blocks_->protectors(block) > 0 && blocks_->holders(block) == 1 ? 1 : 0;
+  });
+  return count;
+}
+
 void SequenceKv::Reserve(int num_tokens) {
   for (Table& table : tables_) table.blocks.reserve(NumBlocks(num_tokens));
+  nodes_.reserve(NumBlocks(num_tokens));
+}
+
+// --- Protection. ---
+
+void SequenceKv::SetRunning(bool running) {
+  running_ = running;
+  UpdateProtection();
+}
+
+// Rounded up to a whole entry: a session never has less than it is guaranteed.
+int SequenceKv::EntriesToProtect() const {
+  if (running_) return NumEntries();
+  int64_t left = pool_->guaranteed_blocks();
+  int entries = 0;
+  for (; entries < NumEntries() && left > 0; ++entries) {
+    for (const Table& table : tables_) left -= entries >= table.first_live ? 1 : 0;
+  }
+  return entries;
+}
+
+void SequenceKv::UpdateProtection() {
+  const int wanted = EntriesToProtect();
+  const int begin = std::min(wanted, protected_), end = std::max(wanted, protected_);
+  for (const Table& table : tables_) {
+    for (int entry = std::max(begin, table.first_live); entry < end; ++entry) {
+      const BlockId block(table.blocks[entry]);
+      wanted > protected_ ? blocks_->Protect(block) : blocks_->Unprotect(block);
+    }
+  }
+  protected_ = wanted;
+}
+
+void SequenceKv::GiveBack(int entry, int32_t& block) {
+  if (block == kNoBlock) return;
+  if (entry < protected_) blocks_->Unprotect(BlockId(block));
+  pool_->GiveBack(BlockId(block));
+  block = kNoBlock;
+}
+
+// --- Growth. ---
+
+std::optional<int> SequenceKv::PartialEntry() const {
+  if (computed_ % layout_->block_tokens == 0) return std::nullopt;
+  return computed_ / layout_->block_tokens;
+}
+
+bool SequenceKv::IsShared(const Table& table, int entry) const {
+  return blocks_->holders(BlockId(table.blocks[entry])) > 1;
+}
+
+int64_t SequenceKv::CopiesNeeded() const {
+  const std::optional<int> entry = PartialEntry();
+  if (!entry.has_value()) return 0;
+  return std::ranges::count_if(tables_, [&](const Table& t) { return IsShared(t, *entry); });
 }
 
 int64_t SequenceKv::MissingBlocks(int to_tokens) const {
-  const int64_t more = NumBlocks(to_tokens) - static_cast<int64_t>(tables_.front().blocks.size());
-  return std::max<int64_t>(0, more) * layout_->num_groups();
+  const int64_t copies = to_tokens > computed_ ? CopiesNeeded() : 0;
+  return int64_t{std::max(0, NumBlocks(to_tokens) - NumEntries())} * layout_->num_groups() + copies;
 }
 
 int64_t SequenceKv::ReachWith(int64_t num_blocks) const {
-  const int64_t more = std::max<int64_t>(0, num_blocks) / layout_->num_groups();
-  return (static_cast<int64_t>(tables_.front().blocks.size()) + more) * layout_->block_tokens;
+  const int64_t left = num_blocks - CopiesNeeded();
+  if (left < 0) return computed_;
+  return (NumEntries() + left / layout_->num_groups()) * layout_->block_tokens;
 }
 
-bool SequenceKv::Extend(int to_tokens) {
+bool SequenceKv::Extend(int to_tokens, std::vector<BlockCopy>& copies) {
   if (MissingBlocks(to_tokens) > pool_->Takeable()) return false;
+  if (to_tokens > computed_) MakePartialWritable(copies);
   const size_t size = NumBlocks(to_tokens);
   for (Table& table : tables_) {
     while (table.blocks.size() < size) table.blocks.push_back(pool_->Take()->value());
   }
+  UpdateProtection();
   return true;
 }
 
-void SequenceKv::Advance(int to_tokens) {
-  LUNA_CHECK_LE(computed_, to_tokens);
-  LUNA_CHECK_LE(static_cast<size_t>(NumBlocks(to_tokens)), tables_.front().blocks.size());
-  computed_ = to_tokens;
+void SequenceKv::MakePartialWritable(std::vector<BlockCopy>& copies) {
+  const std::optional<int> entry = PartialEntry();
+  if (!entry.has_value()) return;
   for (Table& table : tables_) {
-    for (const int end = FirstSeen(table, computed_); table.first_live < end; ++table.first_live) {
-      int32_t& block = table.blocks[table.first_live];
-      pool_->GiveBack(BlockId(block));
-      block = kNoBlock;
+    int32_t& block = table.blocks[*entry];
+    if (!IsShared(table, *entry)) {
+      if (index_ != nullptr) index_->Forget(BlockId(block));
+      continue;
+    }
+    const BlockId copy = *pool_->Take();
+    copies.push_back({.from = BlockId(block), .to = copy});
+    GiveBack(*entry, block);
+    block = copy.value();
+    if (*entry < protected_) blocks_->Protect(copy);
+  }
+}
+
+void SequenceKv::Advance(int to_tokens, std::span<const TokenId> tokens) {
+  LUNA_CHECK_LE(computed_, to_tokens);
+  LUNA_CHECK_LE(NumBlocks(to_tokens), NumEntries());
+  computed_ = to_tokens;
+  if (index_ != nullptr) Register(tokens);
+  for (Table& table : tables_) LeaveBehind(table);
+  UpdateProtection();
+}
+
+void SequenceKv::LeaveBehind(Table& table) {
+  const int end = std::min(FirstSeen(table, computed_), NumEntries());
+  for (; table.first_live < end; ++table.first_live) {
+    GiveBack(table.first_live, table.blocks[table.first_live]);
+  }
+}
+
+// --- What is shared. ---
+
+void SequenceKv::Register(std::span<const TokenId> tokens) {
+  const int whole = computed_ / layout_->block_tokens;
+  while (static_cast<int>(nodes_.size()) < whole) {
+    if (!RegisterEntry(static_cast<int>(nodes_.size()), tokens)) break;
+  }
+  AcquireLast();
+}
+
+// Windows may have left all of its blocks behind.
+void SequenceKv::AcquireLast() {
+  const PrefixIndex::Node last = nodes_.empty() ? PrefixIndex::kNone : nodes_.back();
+  if (last == last_) return;
+  if (last != PrefixIndex::kNone) index_->Acquire(last);
+  if (last_ != PrefixIndex::kNone) index_->Release(last_);
+  last_ = last;
+}
+
+// Where somebody has computed the same, one of the two blocks is enough.
+bool SequenceKv::RegisterEntry(int entry, std::span<const TokenId> tokens) {
+  const int size = layout_->block_tokens;
+  const PrefixIndex::Node parent = nodes_.empty() ? root_ : nodes_.back();
+  const PrefixIndex::Node node = index_->FindOrAdd(parent, tokens.subspan(entry * size, size));
+  if (node == PrefixIndex::kNone) return false;
+  for (int group = 0; group < layout_->num_groups(); ++group) {
+    Table& table = tables_[group];
+    if (entry < table.first_live) continue;
+    int32_t& own = table.blocks[entry];
+    const int32_t theirs = index_->block(node, group);
+    if (theirs == kNoBlock) {
+      index_->SetBlock(node, group, BlockId(own));
+    } else if (theirs != own) {
+      GiveBack(entry, own);
+      pool_->Share(BlockId(theirs));
+      own = theirs;
+      if (entry < protected_) blocks_->Protect(BlockId(own));
     }
   }
+  nodes_.push_back(node);
+  return true;
+}
+
+bool SequenceKv::HasInNodes(size_t group, int entry) const {
+  const int first = static_cast<int>(nodes_.size());
+  if (entry < first) return entry >= tables_[group].first_live;
+  return index_->block(found_[entry - first], static_cast<int>(group)) != kNoBlock;
+}
+
+void SequenceKv::FindNodes(std::span<const TokenId> tokens) {
+  const int size = layout_->block_tokens;
+  const int most = (static_cast<int>(tokens.size()) - 1) / size;
+  found_.clear();
+  PrefixIndex::Node node = nodes_.empty() ? root_ : nodes_.back();
+  for (int entry = static_cast<int>(nodes_.size()); entry < most; ++entry) {
+    node = index_->Find(node, tokens.subspan(entry * size, size));
+    if (node == PrefixIndex::kNone) return;
+    found_.push_back(node);
+  }
+}
+
+// The most entries of which every group has all blocks that the position after them sees.
+int SequenceKv::UsableEntries() const {
+  const int first = static_cast<int>(nodes_.size());
+  int usable = 0;
+  std::vector<int> run(tables_.size());  // of blocks that are there, up to `entry`
+  for (size_t g = 0; g < tables_.size(); ++g)
+    run[g] = first - std::min(tables_[g].first_live, first);
+  for (int entry = first; entry < first + static_cast<int>(found_.size()); ++entry) {
+    bool all = true;
+    for (size_t g = 0; g < tables_.size(); ++g) {
+      run[g] = HasInNodes(g, entry) ? run[g] + 1 : 0;
+      const int seen = FirstSeen(tables_[g], (entry + 1) * layout_->block_tokens);
+      all = all && entry + 1 - run[g] <= seen;
+    }
+    if (all) usable = entry + 1;
+  }
+  return usable;
+}
+
+void SequenceKv::Adopt(std::span<const TokenId> tokens) {
+  if (index_ == nullptr) return;
+  FindNodes(tokens);
+  if (found_.empty()) return;
+  const int first = static_cast<int>(nodes_.size()), usable = UsableEntries();
+  const int reach = usable * layout_->block_tokens;
+  if (reach <= computed_) return;
+  int64_t shared = 0;
+  for (const Table& table : tables_) shared += usable - std::max(first, FirstSeen(table, reach));
+  if (shared > pool_->left_in_quota()) return;
+  DropEntriesFrom(first);  // part of a block, perhaps, and room that was not used
+  for (size_t g = 0; g < tables_.size(); ++g) {
+    Table& table = tables_[g];
+    const int seen = FirstSeen(table, reach);
+    for (; table.first_live < std::min(seen, first); ++table.first_live) {
+      GiveBack(table.first_live, table.blocks[table.first_live]);
+    }
+    for (int entry = first; entry < usable; ++entry) {
+      const bool sees = entry >= seen;
+      const int32_t block =
+          sees ? index_->block(found_[entry - first], static_cast<int>(g)) : kNoBlock;
+      if (sees) pool_->Share(BlockId(block));
+      table.blocks.push_back(block);
+    }
+    table.first_live = std::max(table.first_live, seen);
+  }
+  nodes_.insert(nodes_.end(), found_.begin(), found_.begin() + (usable - first));
+  AcquireLast();
+  computed_ = reach;
+  UpdateProtection();
+}
+
+void SequenceKv::CopyPartOf(const SequenceKv& other, int to_tokens,
+                            std::vector<BlockCopy>& copies) {
+  const int entry = computed_ / layout_->block_tokens;
+  LUNA_CHECK(!PartialEntry().has_value() && !layout_->windowed() && to_tokens > computed_);
+  LUNA_CHECK_LE(to_tokens, std::min(other.computed_, (entry + 1) * layout_->block_tokens));
+  DropEntriesFrom(entry);
+  if (pool_->Takeable() < layout_->num_groups()) return;
+  for (size_t g = 0; g < tables_.size(); ++g) {
+    const BlockId copy = *pool_->Take();
+    copies.push_back({.from = BlockId(other.tables_[g].blocks[entry]), .to = copy});
+    tables_[g].blocks.push_back(copy.value());
+  }
+  computed_ = to_tokens;
+  UpdateProtection();
+}
+
+void SequenceKv::ForkFrom(const SequenceKv& other, int num_tokens) {
+  LUNA_CHECK(computed_ == 0 && NumEntries() == 0 && root_ == other.root_);
+  const int tokens = std::min(num_tokens, other.computed_);
+  int64_t shared = 0;
+  for (const Table& table : other.tables_) {
+    if (FirstSeen(table, tokens) < table.first_live) return;
+    shared += NumBlocks(tokens) - FirstSeen(table, tokens);
+  }
+  if (shared > pool_->left_in_quota()) return;
+  const int entries = NumBlocks(tokens);
+  for (size_t g = 0; g < tables_.size(); ++g) {
+    Table& table = tables_[g];
+    const int seen = FirstSeen(table, tokens);
+    for (int entry = 0; entry < entries; ++entry) {
+      const int32_t block = entry < seen ? kNoBlock : other.tables_[g].blocks[entry];
+      if (block != kNoBlock) pool_->Share(BlockId(block));
+      table.blocks.push_back(block);
+    }
+    table.first_live = seen;
+  }
+  computed_ = tokens;
+  const size_t whole = static_cast<size_t>(tokens / layout_->block_tokens);
+  nodes_.assign(other.nodes_.begin(), other.nodes_.begin() + static_cast<ptrdiff_t>(std::min(
+                                                                 whole, other.nodes_.size())));
+  AcquireLast();
+  UpdateProtection();
+}
+
+// --- Shrinking. ---
+
+void SequenceKv::DropEntriesFrom(int size) {
+  for (Table& table : tables_) {
+    while (static_cast<int>(table.blocks.size()) > size) {
+      GiveBack(static_cast<int>(table.blocks.size()) - 1, table.blocks.back());
+      table.blocks.pop_back();
+    }
+    table.first_live = std::min(table.first_live, size);
+  }
+  protected_ = std::min(protected_, size);
 }
 
 void SequenceKv::Truncate(int to_tokens) {
@@ -78,29 +369,36 @@ void SequenceKv::Truncate(int to_tokens) {
   for (const Table& table : tables_) {
     if (FirstSeen(table, keep) < table.first_live) keep = 0;
   }
-  const int size = NumBlocks(keep);
-  for (Table& table : tables_) {
-    while (static_cast<int>(table.blocks.size()) > size) {
-      if (table.blocks.back() != kNoBlock) pool_->GiveBack(BlockId(table.blocks.back()));
-      table.blocks.pop_back();
-    }
-    table.first_live = std::min(table.first_live, size);
-  }
+  DropEntriesFrom(NumBlocks(keep));
   computed_ = keep;
+  nodes_.resize(std::min<size_t>(nodes_.size(), keep / layout_->block_tokens));
+  AcquireLast();
+  UpdateProtection();
 }
 
 void SequenceKv::GiveBackTail(int64_t num_blocks) {
   const int64_t target = std::max<int64_t>(0, held_blocks() - num_blocks);
-  int entries = static_cast<int>(tables_.front().blocks.size());
-  while (held_blocks() > target) Truncate(--entries * layout_->block_tokens);
+  while (held_blocks() > target) GiveBackLast();
 }
 
-int64_t SequenceKv::Recount(std::vector<int32_t>& held) const {
+void SequenceKv::GiveBackLast() { Truncate((NumEntries() - 1) * layout_->block_tokens); }
+
+bool SequenceKv::CanGiveBackLast(bool alone) const {
+  const int last = NumEntries() - 1;
+  if (last < protected_) return false;
+  return !alone || std::ranges::none_of(tables_, [&](const Table& t) { return IsShared(t, last); });
+}
+
+// --- Does it add up. ---
+
+int64_t SequenceKv::Recount(std::vector<BlockPool::Found>& found) const {
   int64_t count = 0;
   for (const Table& table : tables_) {
-    for (const int32_t block : table.blocks) {
+    for (int entry = 0; entry < static_cast<int>(table.blocks.size()); ++entry) {
+      const int32_t block = table.blocks[entry];
       if (block == kNoBlock) continue;
-      ++held[block];
+      ++found[block].holders;
+      if (entry < protected_) ++found[block].protectors;
       ++count;
     }
   }

@@ -13,7 +13,8 @@ namespace luna::kv {
 
 // The only way a sequence gets a block, and `GiveBack` is the only way it goes. Counts the blocks
 // it holds in full, shared ones too; holds at most its quota (more only after the quota was
-// lowered: until its owner shrinks). Borrows the server's pool. Engine thread only.
+// lowered: until its owner shrinks). What others may take never includes the part of its guarantee
+// that it does not hold. Borrows the server's pool. Engine thread only.
 class SessionPool {
  public:
   SessionPool(BlockPool* pool, int64_t quota_blocks) : pool_(pool), quota_(quota_blocks) {}
@@ -21,26 +22,33 @@ class SessionPool {
   SessionPool(const SessionPool&) = delete;
   SessionPool& operator=(const SessionPool&) = delete;
 
-  // Unset if the quota is used up or no block is free.
+  // Unset if the quota is used up, or what is left of the pool is guaranteed to others.
   std::optional<BlockId> Take();
+  // Holds a block that another session holds, or that is cached. The quota is the caller's matter:
+  // who has just given another block back may be above it, since it was lowered.
+  void Share(BlockId id);
   void GiveBack(BlockId id);
 
   // How many Takes in a row would succeed now.
-  int64_t Takeable() const {
-    return std::max<int64_t>(0, std::min<int64_t>(quota_ - held_, pool_->free_blocks()));
-  }
+  int64_t Takeable() const;
 
+  BlockPool& blocks() const { return *pool_; }
   int64_t held_blocks() const { return held_; }
   int64_t peak_blocks() const { return peak_; }
   int64_t quota_blocks() const { return quota_; }
-  // Blocks that are kept for this session whatever the others need.
-  int64_t reserved_blocks() const { return reserved_; }
+  int64_t left_in_quota() const { return std::max<int64_t>(0, quota_ - held_); }
+  // Blocks that are kept for this session whatever the others need; admitted by the engine.
+  int64_t guaranteed_blocks() const { return guaranteed_; }
+  int64_t unused_guarantee() const { return std::max<int64_t>(0, guaranteed_ - held_); }
   void set_quota_blocks(int64_t quota_blocks) { quota_ = quota_blocks; }
+  void set_guaranteed_blocks(int64_t guaranteed_blocks);
 
  private:
+  void ChangeHeld(int64_t by);
+
   BlockPool* const pool_;
   int64_t quota_;
-  int64_t reserved_ = 0;
+  int64_t guaranteed_ = 0;
   int64_t held_ = 0;
   int64_t peak_ = 0;
 };

@@ -4,58 +4,122 @@
 #include "core/sched/scheduler.h"
 
 namespace luna::sched {
+namespace {
+
+// A sequence that was preempted again and again comes back only when ever more of what is to come
+// is paid for.
+constexpr uint32_t kMostDoublings = 10;
+
+int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return static_cast<int>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+}  // namespace
 
 // What `sequence` needs beyond what it holds, in order to compute all tokens it has one by one: a
 // larger chunk of a windowed model needs more, and is made only of what is spare.
 int64_t Scheduler::Outstanding(const Sequence& sequence) const {
-  const int64_t needed = layout_->BlocksForTokens(sequence.num_tokens(), 1);
-  return std::max<int64_t>(0, needed - sequence.cache().kv.held_blocks());
+  const kv::SequenceKv& kv = sequence.cache().kv;
+  const int64_t needed = layout_->BlocksForTokens(sequence.num_tokens(), 1) + kv.CopiesNeeded();
+  return std::max<int64_t>(0, needed - kv.paid_blocks());
 }
 
-int64_t Scheduler::Outstanding() const {
+// Of that, what its guarantee does not pay for.
+int64_t Scheduler::Claim(const Sequence& sequence) const {
+  return std::max<int64_t>(0, Outstanding(sequence) - sequence.cache().pool.unused_guarantee());
+}
+
+int64_t Scheduler::Claims() const {
   int64_t sum = 0;
-  for (const Sequence* sequence : running_) sum += Outstanding(*sequence);
+  for (const Sequence* sequence : running_) sum += Claim(*sequence);
   return sum;
 }
 
 // The blocks it will need next, if it still grows: one step of growth for each is left free at
 // admission, so that who comes in does not push somebody out right away.
 int64_t Scheduler::Growth(const Sequence& sequence) const {
-  const int64_t soon = std::min<int64_t>(sequence.num_tokens() + layout_->block_tokens,
-                                         sequence.final_computed_tokens());
+  const uint32_t doublings =
+      sequence.schedule.running ? 0 : std::min(sequence.schedule.preemptions, kMostDoublings);
+  const int64_t soon =
+      std::min<int64_t>(sequence.num_tokens() + (int64_t{layout_->block_tokens} << doublings),
+                        sequence.final_computed_tokens());
   return std::max<int64_t>(
       0, layout_->BlocksForTokens(soon, 1) - layout_->BlocksForTokens(sequence.num_tokens(), 1));
 }
 
-int64_t Scheduler::Supply() const { return pool_->free_blocks() + idle_.Reclaimable(); }
-
-bool Scheduler::Fits(const Sequence& sequence) const {
-  // Its own cache is no supply to it.
-  const int64_t supply = Supply() - sequence.cache().kv.held_blocks();
-  int64_t demand = Outstanding() + Outstanding(sequence);
+int64_t Scheduler::DemandWith(const Sequence& sequence) const {
+  int64_t demand = Claims() + Claim(sequence) + sequence.cache().kv.PaidByAnother();
   if (!running_.empty()) {
     demand += Growth(sequence);
     for (const Sequence* other : running_) demand += Growth(*other);
   }
-  return demand <= supply;
+  return demand;
 }
 
-// Strictly in line: who is small does not overtake who is large, or the large one would starve.
+bool Scheduler::Fits(const Sequence& sequence) const {
+  // Its own cache is no supply to it.
+  return DemandWith(sequence) <= Supply() - sequence.cache().kv.unprotected_blocks();
+}
+
+// Whether somebody in the batch is about to compute at least one of its next blocks: then it waits
+// for that, and those behind it pass.
+bool Scheduler::IsBeingComputed(const Sequence& sequence) const {
+  const kv::SequenceKv& kv = sequence.cache().kv;
+  for (const Sequence* other : running_) {
+    if (other->remaining_tokens() <= 1 || !kv.SameScope(other->cache().kv)) continue;
+    const int common =
+        std::min(CommonPrefix(sequence.tokens(), other->tokens()), sequence.num_tokens() - 1);
+    if (common > other->schedule.launched_tokens &&
+        common - kv.computed_tokens() >= layout_->block_tokens) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The beginning of its next block, from a running sequence that has more in common with it.
+void Scheduler::CopyBeginning(Sequence* sequence) {
+  SessionCache& cache = sequence->cache();
+  const int computed = cache.kv.computed_tokens();
+  if (layout_->windowed() || computed % layout_->block_tokens != 0) return;
+  const int most = std::min(computed + layout_->block_tokens, sequence->num_tokens() - 1);
+  const Sequence* source = nullptr;
+  int common = computed;
+  for (const Sequence* other : running_) {
+    if (!cache.kv.SameScope(other->cache().kv)) continue;
+    const int there = std::min(most, other->cache().kv.computed_tokens());
+    if (there <= common) continue;
+    const int alike = std::min(there, CommonPrefix(sequence->tokens(), other->tokens()));
+    if (alike > common) source = other, common = alike;
+  }
+  if (source == nullptr) return;
+  idle_.MakeAvailable(layout_->num_groups());
+  cache.CopyPartOf(source->cache(), common, copies_);
+}
+
+// In line: who is small does not overtake who is large, or the large one would starve.
 void Scheduler::Admit() {
-  while (!waiting_.empty() && static_cast<int>(running_.size()) < options_.max_running &&
-         Fits(*waiting_.front())) {
-    Sequence* sequence = waiting_.front();
-    waiting_.PopFront();
+  if (waiting_.empty() || static_cast<int>(running_.size()) >= options_.max_running) return;
+  for (Sequence* sequence : waiting_.InOrder(shares_)) {
+    if (static_cast<int>(running_.size()) >= options_.max_running) return;
+    sequence->cache().Adopt(sequence->tokens());
+    if (IsBeingComputed(*sequence)) continue;
+    if (!Fits(*sequence)) return;
+    waiting_.Remove(sequence);
     Join(sequence);
   }
 }
 
 void Scheduler::Join(Sequence* sequence) {
   idle_.Remove(&sequence->cache());
+  CopyBeginning(sequence);
+  sequence->cache().kv.SetRunning(true);
   Sequence::Schedule& schedule = sequence->schedule;
   schedule.running = true;
+  schedule.gave_way = false;
   schedule.launched_tokens = sequence->cache().kv.computed_tokens();
   if (!schedule.was_admitted) {
+    shares_.Serve(*sequence, sequence->tokens_to_charge());
     schedule.was_admitted = true;
     schedule.cached_tokens = schedule.launched_tokens;
     sequence->Reserve();
@@ -63,38 +127,73 @@ void Scheduler::Join(Sequence* sequence) {
   running_.push_back(sequence);
 }
 
-// The first in line of a caller that would still have fewer places than `richest` with one more.
-Sequence* Scheduler::FirstOfPoorer(uint64_t richest, int places) const {
-  for (Sequence* sequence : waiting_.entries()) {
-    if (sequence->caller() == richest) continue;
-    const auto own = places_.find(sequence->caller());
-    if ((own == places_.end() ? 0 : own->second) + 1 < places) return sequence;
+// Whether `sequence` would give its place up to `waiting`. A slice is a tick's budget of tokens:
+// its caller has more places than the other's would have with one more and was not given a slice
+// less, or it has more and was given a slice more; of one caller's sessions the slice alone counts.
+// So nobody gives a place up to whom it could claim it back from.
+bool Scheduler::OwesTo(const Sequence& sequence, const Sequence& waiting) {
+  if (sequence.schedule.preempted_since_token) return false;
+  const uint64_t slice = static_cast<uint64_t>(options_.max_batch_tokens);
+  if (sequence.caller() == waiting.caller()) {
+    return sequence.priority() <= waiting.priority() &&
+           sequence.cache().served_tokens > waiting.cache().served_tokens + slice;
   }
-  return nullptr;
+  const int places = places_[sequence.caller()], others = places_[waiting.caller()];
+  const uint64_t served = shares_.served(sequence.caller());
+  const uint64_t others_served = shares_.served(waiting.caller());
+  return (places > others + 1 && served + slice >= others_served) ||
+         (places > others && served > others_served + slice);
 }
 
-// One caller may fill the batch while it is alone; as soon as another waits, its newest sequences
-// give up their places until both have as many. They stand in line again where they stood and lose
+// Of those who owe their place, the newest of the caller with the most.
+Sequence* Scheduler::MostOwing(const Sequence& waiting) {
+  Sequence* most = nullptr;
+  for (Sequence* sequence : running_) {
+    if (!OwesTo(*sequence, waiting) || std::ranges::find(owing_, sequence) != owing_.end())
+      continue;
+    if (most == nullptr || places_[sequence->caller()] > places_[most->caller()] ||
+        (places_[sequence->caller()] == places_[most->caller()] && sequence->id() > most->id())) {
+      most = sequence;
+    }
+  }
+  return most;
+}
+
+// Gathers whose places and blocks suffice for `waiting`; false if what all owe does not.
+bool Scheduler::GatherOwing(const Sequence& waiting) {
+  owing_.clear();
+  int64_t lacking = DemandWith(waiting) - (Supply() - waiting.cache().kv.unprotected_blocks());
+  size_t places = running_.size();
+  while (lacking > 0 || static_cast<int>(places) >= options_.max_running) {
+    Sequence* sequence = MostOwing(waiting);
+    if (sequence == nullptr) return false;
+    owing_.push_back(sequence);
+    --places_[sequence->caller()];
+    --places;
+    lacking -= Claim(*sequence) + Growth(*sequence) + sequence->cache().kv.alone_protected_blocks();
+  }
+  return true;
+}
+
+// A caller may fill batch and pool while it is alone, and a session a place while no other waits;
+// as soon as one does that was given less, the newest give way. They stand in line again and lose
 // nothing.
 void Scheduler::ShareOut() {
-  if (static_cast<int>(running_.size()) < options_.max_running) return;
   while (!waiting_.empty()) {
     places_.clear();
     for (const Sequence* sequence : running_) ++places_[sequence->caller()];
-    const auto richest = std::max_element(places_.begin(), places_.end(),
-                                          [](auto& a, auto& b) { return a.second < b.second; });
-    Sequence* poorer = FirstOfPoorer(richest->first, richest->second);
-    if (poorer == nullptr || !Fits(*poorer)) return;
-    Sequence* newest = nullptr;
-    for (Sequence* sequence : running_) {
-      if (sequence->caller() != richest->first || sequence->schedule.preempted_since_token)
-        continue;
-      if (newest == nullptr || sequence->id() > newest->id()) newest = sequence;
+    const std::vector<Sequence*>& order = waiting_.InOrder(shares_);
+    const auto it = std::ranges::find_if(
+        order, [this](const Sequence* sequence) { return !IsBeingComputed(*sequence); });
+    if (it == order.end() || !GatherOwing(**it)) return;
+    Sequence* const first = *it;
+    if (owing_.empty()) return;  // it comes in by itself, when it is its turn
+    for (Sequence* sequence : owing_) {
+      Preempt(sequence);
+      sequence->schedule.gave_way = true;
     }
-    if (newest == nullptr) return;
-    Preempt(newest);
-    waiting_.Remove(poorer);
-    Join(poorer);
+    waiting_.Remove(first);
+    Join(first);
   }
 }
 

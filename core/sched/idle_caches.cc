@@ -5,15 +5,11 @@
 #include "core/base/check.h"
 
 namespace luna::sched {
-namespace {
 
-int64_t AboveGuarantee(const SessionCache& cache) {
-  return std::max<int64_t>(0, cache.pool.held_blocks() - cache.pool.reserved_blocks());
+void IdleCaches::Add(SessionCache* cache) {
+  cache->kv.SetRunning(false);
+  caches_.push_back(cache);
 }
-
-}  // namespace
-
-void IdleCaches::Add(SessionCache* cache) { caches_.push_back(cache); }
 
 void IdleCaches::Remove(SessionCache* cache) {
   const auto it = std::find(caches_.begin(), caches_.end(), cache);
@@ -21,21 +17,19 @@ void IdleCaches::Remove(SessionCache* cache) {
   caches_.erase(it);
 }
 
-int64_t IdleCaches::Reclaimable() const {
-  int64_t blocks = 0;
-  for (const SessionCache* cache : caches_) blocks += AboveGuarantee(*cache);
-  return blocks;
+void IdleCaches::MakeAvailable(int64_t num_blocks) {
+  Reclaim(num_blocks, /*alone=*/true);
+  Reclaim(num_blocks, /*alone=*/false);
 }
 
-void IdleCaches::Reclaim(int64_t num_blocks) {
+void IdleCaches::Reclaim(int64_t num_blocks, bool alone) {
   for (SessionCache* cache : caches_) {
-    if (num_blocks <= 0) return;
-    const int64_t wanted = std::min(num_blocks, AboveGuarantee(*cache));
-    if (wanted == 0) continue;
-    const int64_t before = cache->pool.held_blocks();
-    cache->kv.GiveBackTail(wanted);
-    ++cache->evictions;
-    num_blocks -= before - cache->pool.held_blocks();
+    bool any = false;
+    while (pool_->available_blocks() < num_blocks && cache->kv.CanGiveBackLast(alone)) {
+      cache->kv.GiveBackLast();
+      any = true;
+    }
+    cache->evictions += any ? 1 : 0;
   }
 }
 

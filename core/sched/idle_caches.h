@@ -5,24 +5,29 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/kv/block_pool.h"
 #include "core/sched/session_cache.h"
 
 namespace luna::sched {
 
-// In the order of their last use. Borrows the caches. Engine thread only.
+// In the order of their last use. Borrows the pool and the caches. Engine thread only.
 class IdleCaches {
  public:
-  // The most recently used from now on.
+  explicit IdleCaches(const kv::BlockPool* pool) : pool_(pool) {}
+
+  // The most recently used from now on. Nobody computes into it.
   void Add(SessionCache* cache);
   void Remove(SessionCache* cache);
 
-  // Blocks that could be taken: what is held above the guarantees.
-  int64_t Reclaimable() const;
-  // Takes at least `num_blocks`, or all there are: from the least recently used, its last tokens
-  // first.
-  void Reclaim(int64_t num_blocks);
+  // Makes at least `num_blocks` blocks of the pool available, if what sessions hold above their
+  // guarantees is enough: from the least recently used, its last tokens first. What is shared goes
+  // only where that does not suffice, since it is a gain only when its last holder lets go.
+  void MakeAvailable(int64_t num_blocks);
 
  private:
+  void Reclaim(int64_t num_blocks, bool alone);
+
+  const kv::BlockPool* const pool_;
   std::vector<SessionCache*> caches_;  // least recently used first
 };
 

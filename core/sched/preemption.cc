@@ -15,7 +15,7 @@ constexpr absl::Duration kRetryAfter = absl::Seconds(1);
 // Decodes grow. Those who were readmitted and have no new token yet do not, and were paid for when
 // they came in: so there is always somebody else to take first.
 void Scheduler::Balance() {
-  while (Outstanding() > Supply()) {
+  while (Claims() > Supply()) {
     Sequence* victim = NewestPreemptible();
     if (victim == nullptr) return;
     Preempt(victim);
@@ -29,7 +29,7 @@ Sequence* Scheduler::NewestPreemptible() const {
   const auto consider = [&](Sequence* sequence) {
     if (sequence->schedule.preempted_since_token) return;
     const int64_t needed = sequence->cache().kv.held_blocks() + Outstanding(*sequence);
-    if (needed > sequence->cache().pool.reserved_blocks()) newest = sequence;
+    if (needed > sequence->cache().pool.guaranteed_blocks()) newest = sequence;
   };
   for (Sequence* sequence : running_) {
     if (newest == nullptr || sequence->id() > newest->id()) consider(sequence);
@@ -53,7 +53,7 @@ void Scheduler::Preempt(Sequence* sequence) {
   sequence->schedule.preempted_since_token = true;
   ++sequence->schedule.preemptions;
   ++preemptions_;
-  waiting_.PushAgain(sequence);
+  waiting_.Push(sequence);
   plan_.preempted.push_back(sequence);
 }
 

@@ -23,7 +23,7 @@ SchedulerOptions WithinBudget(SchedulerOptions options) {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const kv::KvLayout* layout,
                      kv::BlockPool* pool)
-    : options_(WithinBudget(options)), layout_(layout), pool_(pool) {
+    : options_(WithinBudget(options)), layout_(layout), pool_(pool), idle_(pool) {
   running_.reserve(options_.max_running);
   plan_.rows.reserve(options_.max_running);
   outcomes_.reserve(options_.max_running);
@@ -36,6 +36,7 @@ void Scheduler::Enqueue(Sequence* sequence) {
   idle_.Remove(&sequence->cache());
   idle_.Add(&sequence->cache());
   sequence->schedule.hungry_since = ++hunger_;
+  shares_.Enter(*sequence);
   waiting_.Push(sequence);
   Admit();
 }
@@ -46,6 +47,7 @@ void Scheduler::Remove(Sequence* sequence) {
   } else {
     waiting_.Remove(sequence);
   }
+  shares_.Leave(*sequence);
   if (!options_.keep_kv) sequence->cache().kv.Truncate(0);
 }
 
@@ -54,10 +56,11 @@ const StepPlan& Scheduler::Plan() {
   Balance();
   Admit();
   ShareOut();
-  spare_ = Supply() - Outstanding();
+  spare_ = Supply() - Claims();
   AllotDecodes();
   AllotPrefills();
   if (plan_.rows.empty()) FailOldest();
+  std::swap(plan_.copies, copies_);
   return plan_;
 }
 
@@ -73,7 +76,10 @@ const std::vector<Outcome>& Scheduler::Commit(const batch::StepResult& result) {
 
 void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* sampled) {
   Sequence& sequence = *row.sequence;
-  sequence.cache().Advance(row.first + row.num_tokens);
+  // What a faulty row computed is for nobody.
+  if (sampled == nullptr || sampled->status.ok()) {
+    sequence.cache().Advance(row.first + row.num_tokens, sequence.tokens());
+  }
   if (sampled == nullptr) return;
 
   Outcome outcome{&sequence, nullptr, {}};
@@ -82,6 +88,7 @@ void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* 
     outcome.ending = sequence.Append(sampled->token);
     sequence.schedule.preempted_since_token = false;
     sequence.schedule.hungry_since = ++hunger_;
+    shares_.Serve(sequence, 1);
   } else {
     outcome.ending = {Ending::Kind::kError, -1, sampled->status};
   }
@@ -89,7 +96,10 @@ void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* 
     sequence.cache().kv.Truncate(0);
     sequence.schedule.launched_tokens = 0;
   }
-  if (outcome.ending.ended()) LeaveBatch(&sequence);
+  if (outcome.ending.ended()) {
+    LeaveBatch(&sequence);
+    shares_.Leave(sequence);
+  }
   outcomes_.push_back(std::move(outcome));
 }
 
@@ -99,8 +109,8 @@ void Scheduler::LeaveBatch(Sequence* sequence) {
   idle_.Add(&sequence->cache());
 }
 
-size_t Scheduler::QueuePosition(const Sequence* sequence) const {
-  return sequence->schedule.running ? 0 : waiting_.Position(sequence) + 1;
+size_t Scheduler::QueuePosition(const Sequence* sequence) {
+  return sequence->schedule.running ? 0 : waiting_.Position(sequence, shares_) + 1;
 }
 
 }  // namespace luna::sched

@@ -9,6 +9,7 @@
 #include "core/batch/batch.h"
 #include "core/kv/block_pool.h"
 #include "core/kv/layout.h"
+#include "core/sched/fair_shares.h"
 #include "core/sched/idle_caches.h"
 #include "core/sched/sequence.h"
 #include "core/sched/step_plan.h"
@@ -37,8 +38,11 @@ struct Outcome {
 // true again. So chunks and decodes never fail for want of a block, and no two sequences can wait
 // for each other.
 //
-// Places in the batch are shared out among callers: where all are taken, one that has more than a
-// waiting caller's and another's together would be gives one up.
+// Guarantees are paid for beforehand: what of them is not held is no supply, and a sequence needs
+// from it only what its own does not cover.
+//
+// Whose turn it is to join is FairShares' matter; who has a place keeps it until somebody waits who
+// was given less (OwesTo).
 //
 // Knows blocks, tokens and order; nothing of models, streams or turns. Borrows layout, pool, caches
 // and sequences. Engine thread only.
@@ -65,24 +69,30 @@ class Scheduler {
 
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& waiting() const { return waiting_.entries(); }
-  bool HasRoomInLine(uint64_t caller, size_t limit) const {
-    return waiting_.HasRoom(caller, limit);
+  bool HasRoomInLine(uint64_t caller, size_t count, size_t limit) const {
+    return waiting_.HasRoom(caller, count, limit);
   }
   // Its place in line, from 1; 0 for one that was admitted.
-  size_t QueuePosition(const Sequence* sequence) const;
+  size_t QueuePosition(const Sequence* sequence);
   uint64_t preemptions() const { return preemptions_; }
 
  private:
   // admission.cc
   void Admit();
   void Join(Sequence* sequence);
+  void CopyBeginning(Sequence* sequence);
   void ShareOut();
-  Sequence* FirstOfPoorer(uint64_t richest, int places) const;
+  bool OwesTo(const Sequence& sequence, const Sequence& waiting);
+  Sequence* MostOwing(const Sequence& waiting);
+  bool GatherOwing(const Sequence& waiting);
   bool Fits(const Sequence& sequence) const;
+  bool IsBeingComputed(const Sequence& sequence) const;
+  int64_t DemandWith(const Sequence& sequence) const;
   int64_t Outstanding(const Sequence& sequence) const;
-  int64_t Outstanding() const;
+  int64_t Claim(const Sequence& sequence) const;
+  int64_t Claims() const;
   int64_t Growth(const Sequence& sequence) const;
-  int64_t Supply() const;
+  int64_t Supply() const { return pool_->surplus_blocks(); }
 
   // preemption.cc
   void Balance();
@@ -105,8 +115,10 @@ class Scheduler {
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order of admission
   IdleCaches idle_;
+  FairShares shares_;
 
   StepPlan plan_;
+  std::vector<kv::BlockCopy> copies_;  // of the next plan
   std::vector<Outcome> outcomes_;
   struct Prefill {
     Sequence* sequence;
@@ -114,8 +126,9 @@ class Scheduler {
   };
   std::vector<Prefill> prefills_;              // scratch of AllotPrefills
   absl::flat_hash_map<uint64_t, int> places_;  // scratch of ShareOut: in the batch, by caller
-  int64_t spare_ = 0;    // supply less what is outstanding, while rows are made
-  uint64_t hunger_ = 0;  // counts submissions and tokens
+  std::vector<Sequence*> owing_;               // likewise
+  int64_t spare_ = 0;                          // supply less what is claimed, while rows are made
+  uint64_t hunger_ = 0;                        // counts submissions and tokens
   uint64_t preemptions_ = 0;
 };
 

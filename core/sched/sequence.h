@@ -86,11 +86,15 @@ class Sequence {
     int launched_tokens = 0;  // given to the backend; equal to the cache's computed between steps
     int cached_tokens = 0;    // computed already when it was first admitted
     uint32_t preemptions = 0;
-    uint64_t fair_tag = 0;      // see WaitingQueue
+    bool gave_way = false;      // to somebody who was given less
     uint64_t hungry_since = 0;  // counter of its submission or its last token
   };
   Schedule schedule;
   int remaining_tokens() const { return num_tokens() - schedule.launched_tokens; }
+  // What its admission counts for: what there is to compute, but nothing a second time.
+  int tokens_to_charge() const {
+    return schedule.was_admitted ? 0 : num_tokens() - cache_->kv.computed_tokens();
+  }
 
  private:
   bool Ends(TokenId token) const;

@@ -11,6 +11,7 @@ int StepPlan::num_tokens() const {
 }
 
 void StepPlan::Clear() {
+  copies.clear();
   rows.clear();
   preempted.clear();
   failed.clear();

@@ -24,9 +24,10 @@ struct StepPlan {
     absl::Status status;
   };
 
-  std::vector<Row> rows;             // decodes first
-  std::vector<Sequence*> preempted;  // back in line, their blocks to be had
-  std::vector<Failure> failed;       // to be ended by the engine
+  std::vector<kv::BlockCopy> copies;  // before the step, one after the other
+  std::vector<Row> rows;              // decodes first
+  std::vector<Sequence*> preempted;   // back in line, their blocks to be had
+  std::vector<Failure> failed;        // to be ended by the engine
 
   int num_tokens() const;
   void Clear();

@@ -232,7 +232,10 @@ void Settle(EngineBench& bench, Student& student) {
 }
 
 void Ask(EngineBench& bench, Student& student, std::mt19937& random) {
-  const std::string prompt = absl::StrCat("q", random() % 1000, std::string(random() % 25, 'z'));
+  // Conversations begin alike, more or less.
+  const std::string opening =
+      student.said.empty() ? std::string("once upon a time in a class").substr(random() % 2) : "q";
+  const std::string prompt = absl::StrCat(opening, random() % 4, std::string(random() % 25, 'z'));
   student.request =
       fakes::Ask(prompt, random() % 8 == 0 ? 0 : 2 + random() % 12, student.session.key);
   student.request.priority = static_cast<int>(random() % 3);
@@ -274,6 +277,58 @@ void Disturb(EngineBench& bench, Student& student, std::mt19937& random) {
   }
 }
 
+// What a caller or an operator may do between two answers. `other` is another student.
+void Rearrange(EngineBench& bench, Student& student, Student& other, std::mt19937& random) {
+  const std::string& key = student.session.key;
+  switch (random() % 12) {
+    case 0: {  // goes on as a fork of the other, who may be in the middle of an answer
+      if (other.reader != nullptr || student.drops_oldest != other.drops_oldest) return;
+      const auto fork = bench.ForkSession(other.session.key);
+      if (absl::IsResourceExhausted(fork.status())) return;  // its guarantee a second time
+      ASSERT_TRUE(fork.ok()) << fork.status();
+      ASSERT_TRUE(bench.CloseSession(key).ok());
+      student.session = *fork;
+      student.said = other.said;
+      return;
+    }
+    case 1: {  // goes back some turns, as a fork of itself
+      if (student.drops_oldest || student.said.empty()) return;
+      const uint32_t turn = random() % bench.GetSession(key)->turn;
+      const auto fork = bench.ForkSession(key, {.at_turn = turn});
+      if (absl::IsResourceExhausted(fork.status())) return;
+      ASSERT_TRUE(fork.ok()) << fork.status();
+      ASSERT_TRUE(bench.CloseSession(key).ok());
+      student.session = *fork;
+      student.said.resize(turn);
+      return;
+    }
+    case 2: {  // its server is replaced
+      const auto saved = bench.SaveSession(key);
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      ASSERT_TRUE(bench.CloseSession(key).ok());
+      const auto restored = bench.RestoreSession(*saved);
+      ASSERT_TRUE(restored.ok()) << restored.status();
+      EXPECT_EQ(restored->key, key);
+      student.session = *restored;
+      return;
+    }
+    case 3: {  // refused where the pool cannot promise it, or the quota is below
+      const int64_t bytes = bench.block_bytes() * static_cast<int64_t>(random() % 20);
+      bench.SetLimits(student.session.id, {.quota_bytes = {}, .guarantee_bytes = bytes})
+          .IgnoreError();
+      return;
+    }
+    case 4: {
+      const auto eviction = bench.EvictSession(student.session.id, /*force=*/random() % 2 == 0);
+      ASSERT_TRUE(eviction.ok()) << eviction.status();
+      EXPECT_EQ(eviction->charged_bytes, bench.MemoryOf(key).charged_bytes);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
 // The same words as in a class of one, with memory for everything.
 void ExpectSameAlone(const Student& student, const EngineBench::Options& options) {
   EngineBench alone(options);
@@ -299,6 +354,8 @@ TEST_P(SamenessTest, RandomLivesUnderPressure) {
     const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
     options.num_blocks = layout.num_groups() * (35 + static_cast<int>(random() % 60));
     options.engine.max_batch_tokens = 8 + static_cast<int>(random() % 40);
+    options.engine.prefix_sharing = static_cast<PrefixSharing>(seed % 3);
+    options.engine.prefix_hash_bits = seed % 4 == 1 ? 0 : seed % 4 == 2 ? 3 : 64;
     EngineBench bench(options);
     std::vector<Student> students(8);
     for (size_t i = 0; i < students.size(); ++i) {
@@ -309,6 +366,8 @@ TEST_P(SamenessTest, RandomLivesUnderPressure) {
       Student& student = students[random() % students.size()];
       if (student.reader != nullptr && student.reader->answer.ended()) Settle(bench, student);
       if (student.reader == nullptr) {
+        Rearrange(bench, student, students[random() % students.size()], random);
+        if (HasFatalFailure()) return;
         Ask(bench, student, random);
       } else {
         Disturb(bench, student, random);

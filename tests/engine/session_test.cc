@@ -121,7 +121,7 @@ TEST(SessionTest, ClosingAbortsAndFrees) {
   bench.Tick(3);
   ASSERT_TRUE(*bench.CloseSession(session.key));
   EXPECT_EQ(reader->answer.finished->reason, FinishReason::kCancelled);
-  EXPECT_EQ(bench.snapshot().pool.free_blocks, bench.snapshot().pool.total_blocks);
+  EXPECT_EQ(bench.snapshot().pool.charged_blocks, 0);
 }
 
 TEST(SessionTest, UpdateChangesWhatIsSetAndNothingElse) {

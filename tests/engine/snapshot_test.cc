@@ -72,7 +72,9 @@ TEST(SnapshotTest, ThePoolSaysWhatItIsMadeOf) {
   bench.Run(Long(10, 3));
   const PoolMemory& pool = bench.snapshot().pool;
   EXPECT_EQ(pool.total_blocks, 200);
-  EXPECT_EQ(pool.free_blocks, 200);
+  EXPECT_EQ(pool.free_blocks, 197);
+  EXPECT_EQ(pool.cached_blocks, 3);  // whole blocks, for whoever begins alike
+  EXPECT_EQ(pool.charged_blocks, 0);
   EXPECT_EQ(pool.block_tokens, 4);
   EXPECT_EQ(pool.block_bytes, 4 * 2 * 16);
   EXPECT_EQ(pool.bytes_per_token, 2 * 16);

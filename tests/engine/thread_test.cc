@@ -115,7 +115,9 @@ TEST_F(ThreadTest, FourThreadsAskAtOnceAndEverybodyIsAnswered) {
         Reply<Snapshot> snapshot;
         engine_->TakeSnapshot(snapshot.done());
         const Snapshot picture = *snapshot.Wait();
-        EXPECT_EQ(picture.pool.free_blocks + picture.pool.charged_blocks, 120);
+        EXPECT_EQ(
+            picture.pool.free_blocks + picture.pool.cached_blocks + picture.pool.charged_blocks,
+            120);
       }
     });
   }

@@ -47,6 +47,18 @@ Reader* EngineBench::Submit(engine::Request request) {
   return reader;
 }
 
+std::vector<Reader*> EngineBench::SubmitMany(engine::Request request, int count) {
+  std::vector<Reader*> readers;
+  std::vector<std::shared_ptr<engine::TokenStream>> streams;
+  for (int i = 0; i < count; ++i) {
+    readers_.push_back(std::make_unique<Reader>());
+    readers.push_back(readers_.back().get());
+    streams.push_back(readers.back()->stream);
+  }
+  engine_->SubmitMany(std::move(request), std::move(streams));
+  return readers;
+}
+
 void EngineBench::Read(Reader& reader) {
   engine::TokenStream::Taken taken;
   reader.stream->TakeAll(taken);
@@ -106,63 +118,77 @@ Answer EngineBench::Run(engine::Request request) {
   return reader->answer;
 }
 
-absl::StatusOr<engine::SessionInfo> EngineBench::CreateSession(engine::SessionSpec spec) {
-  absl::StatusOr<engine::SessionInfo> result = absl::UnknownError("not called");
-  engine_->CreateSession(std::move(spec), Into(result));
+// Runs a command by a tick of its own; `call` is given where its result goes.
+template <typename T, typename Call>
+absl::StatusOr<T> EngineBench::Command(Call call) {
+  absl::StatusOr<T> result = absl::UnknownError("not called");
+  call(Into(result));
   Tick();
   return result;
 }
 
+absl::StatusOr<engine::SessionInfo> EngineBench::CreateSession(engine::SessionSpec spec) {
+  return Command<engine::SessionInfo>(
+      [&](auto done) { engine_->CreateSession(std::move(spec), done); });
+}
+
 absl::StatusOr<engine::SessionInfo> EngineBench::GetSession(const std::string& key) {
-  absl::StatusOr<engine::SessionInfo> result = absl::UnknownError("not called");
-  engine_->GetSession(key, Into(result));
-  Tick();
-  return result;
+  return Command<engine::SessionInfo>([&](auto done) { engine_->GetSession(key, done); });
 }
 
 absl::StatusOr<std::vector<engine::SessionInfo>> EngineBench::ListSessions(
     const std::string& caller) {
-  absl::StatusOr<std::vector<engine::SessionInfo>> result = absl::UnknownError("not called");
-  engine_->ListSessions(caller, Into(result));
-  Tick();
-  return result;
+  return Command<std::vector<engine::SessionInfo>>(
+      [&](auto done) { engine_->ListSessions(caller, done); });
 }
 
 absl::StatusOr<engine::SessionInfo> EngineBench::UpdateSession(const std::string& key,
                                                                engine::SessionUpdate update) {
-  absl::StatusOr<engine::SessionInfo> result = absl::UnknownError("not called");
-  engine_->UpdateSession(key, std::move(update), Into(result));
-  Tick();
-  return result;
+  return Command<engine::SessionInfo>(
+      [&](auto done) { engine_->UpdateSession(key, std::move(update), done); });
 }
 
 absl::StatusOr<engine::SessionInfo> EngineBench::ResetSession(const std::string& key,
                                                               uint32_t to_turn) {
-  absl::StatusOr<engine::SessionInfo> result = absl::UnknownError("not called");
-  engine_->ResetSession(key, to_turn, Into(result));
-  Tick();
-  return result;
+  return Command<engine::SessionInfo>(
+      [&](auto done) { engine_->ResetSession(key, to_turn, done); });
 }
 
 absl::StatusOr<bool> EngineBench::CloseSession(const std::string& key) {
-  absl::StatusOr<bool> result = absl::UnknownError("not called");
-  engine_->CloseSession(key, Into(result));
-  Tick();
-  return result;
+  return Command<bool>([&](auto done) { engine_->CloseSession(key, done); });
+}
+
+absl::StatusOr<engine::SessionInfo> EngineBench::ForkSession(const std::string& key,
+                                                             engine::ForkSpec spec) {
+  return Command<engine::SessionInfo>(
+      [&](auto done) { engine_->ForkSession(key, std::move(spec), done); });
+}
+
+absl::StatusOr<engine::SavedSession> EngineBench::SaveSession(const std::string& key) {
+  return Command<engine::SavedSession>([&](auto done) { engine_->SaveSession(key, done); });
+}
+
+absl::StatusOr<engine::SessionInfo> EngineBench::RestoreSession(engine::SavedSession saved,
+                                                                engine::RestoreSpec spec) {
+  return Command<engine::SessionInfo>(
+      [&](auto done) { engine_->RestoreSession(std::move(saved), std::move(spec), done); });
+}
+
+absl::StatusOr<engine::SessionLimits> EngineBench::SetLimits(SessionId id,
+                                                             engine::LimitsUpdate update) {
+  return Command<engine::SessionLimits>([&](auto done) { engine_->SetLimits(id, update, done); });
+}
+
+absl::StatusOr<engine::Eviction> EngineBench::EvictSession(SessionId id, bool force) {
+  return Command<engine::Eviction>([&](auto done) { engine_->EvictSession(id, force, done); });
 }
 
 absl::StatusOr<bool> EngineBench::Abort(const std::string& generation_id, bool keep_partial) {
-  absl::StatusOr<bool> result = absl::UnknownError("not called");
-  engine_->Abort(generation_id, keep_partial, Into(result));
-  Tick();
-  return result;
+  return Command<bool>([&](auto done) { engine_->Abort(generation_id, keep_partial, done); });
 }
 
 absl::StatusOr<uint32_t> EngineBench::Drain() {
-  absl::StatusOr<uint32_t> result = absl::UnknownError("not called");
-  engine_->Drain(Into(result));
-  Tick();
-  return result;
+  return Command<uint32_t>([&](auto done) { engine_->Drain(done); });
 }
 
 engine::SessionMemory EngineBench::MemoryOf(const std::string& key) const {
@@ -177,19 +203,21 @@ engine::SessionMemory EngineBench::MemoryOf(const std::string& key) const {
 void EngineBench::CheckLedger() {
   const engine::PoolMemory& pool = snapshot_.pool;
   EXPECT_EQ(pool.free_blocks + pool.cached_blocks + pool.charged_blocks, pool.total_blocks);
-  int64_t charged_bytes = 0;
+  int64_t split_bytes = 0;
   for (const engine::SessionMemory& session : snapshot_.sessions) {
-    charged_bytes += session.charged_bytes;
-    EXPECT_EQ(session.used_bytes, session.charged_bytes - session.slack_bytes);
+    split_bytes += session.split_bytes;
+    EXPECT_EQ(session.slack_bytes, session.charged_bytes - session.used_bytes);
     EXPECT_GE(session.slack_bytes, 0);
     EXPECT_LE(session.charged_bytes, std::max(session.quota_bytes, session.peak_bytes));
-    EXPECT_EQ(session.private_blocks * pool.block_bytes, session.charged_bytes);
+    EXPECT_EQ((session.private_blocks + session.shared_blocks) * pool.block_bytes,
+              session.charged_bytes);
+    EXPECT_LE(session.split_bytes, session.charged_bytes);
     if (!layout_.windowed()) {
       EXPECT_EQ(session.used_bytes % layout_.token_bytes(), 0);
       EXPECT_LE(session.used_bytes, session.tokens * layout_.token_bytes());
     }
   }
-  EXPECT_EQ(charged_bytes, pool.charged_blocks * pool.block_bytes);
+  EXPECT_EQ(split_bytes, pool.charged_blocks * pool.block_bytes);
 }
 
 engine::Request Ask(std::string_view text, int64_t max_tokens, std::string session_key) {

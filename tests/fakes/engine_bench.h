@@ -54,6 +54,7 @@ class EngineBench {
 
   // --- Generations. ---
   Reader* Submit(engine::Request request);
+  std::vector<Reader*> SubmitMany(engine::Request request, int count);
   // One tick after a millisecond; every reader reads, the ledger is checked.
   void Tick(int times = 1);
   void RunToEnd();
@@ -68,6 +69,13 @@ class EngineBench {
                                                     engine::SessionUpdate update);
   absl::StatusOr<engine::SessionInfo> ResetSession(const std::string& key, uint32_t to_turn = 0);
   absl::StatusOr<bool> CloseSession(const std::string& key);
+  absl::StatusOr<engine::SessionInfo> ForkSession(const std::string& key,
+                                                  engine::ForkSpec spec = {});
+  absl::StatusOr<engine::SavedSession> SaveSession(const std::string& key);
+  absl::StatusOr<engine::SessionInfo> RestoreSession(engine::SavedSession saved,
+                                                     engine::RestoreSpec spec = {});
+  absl::StatusOr<engine::SessionLimits> SetLimits(SessionId id, engine::LimitsUpdate update);
+  absl::StatusOr<engine::Eviction> EvictSession(SessionId id, bool force = false);
   absl::StatusOr<bool> Abort(const std::string& generation_id, bool keep_partial = false);
   absl::StatusOr<uint32_t> Drain();
   // The end of the last tick.
@@ -82,6 +90,8 @@ class EngineBench {
   int published() const { return published_; }
 
  private:
+  template <typename T, typename Call>
+  absl::StatusOr<T> Command(Call call);
   void TickOnce();
   void Read(Reader& reader);
   void CheckLedger();

@@ -46,13 +46,57 @@ TEST(BlockPoolTest, TheInvariantsNameABlockThatIsInNoTable) {
   BlockPool pool(3);
   const BlockId id = *pool.Take();
   std::vector<std::string> differences;
-  std::vector<int32_t> held(3, 0);
-  held[id.value()] = 1;
-  pool.CheckInvariants(held, differences);
+  std::vector<BlockPool::Found> found(3);
+  found[id.value()].holders = 1;
+  pool.CheckInvariants(found, differences);
   EXPECT_THAT(differences, IsEmpty());
-  held[id.value()] = 0;
-  pool.CheckInvariants(held, differences);
-  EXPECT_THAT(differences, ElementsAre("block 0 counts 1 holders; it is in 0 tables"));
+  found[id.value()] = {.holders = 0, .protectors = 1, .kept = true};
+  pool.CheckInvariants(found, differences);
+  EXPECT_THAT(differences, ElementsAre("block 0 counts 1 holders; 0 were found",
+                                       "block 0 counts 0 protectors; 1 were found",
+                                       "block 0 counts 0 prefixes; 1 were found"));
+}
+
+TEST(BlockPoolTest, AKeptBlockIsCachedUntilItIsNeeded) {
+  BlockPool pool(3);
+  std::vector<BlockId> recycled;
+  pool.set_on_recycle([&](BlockId id) { recycled.push_back(id); });
+  const BlockId first = *pool.Take(), second = *pool.Take();
+  pool.Keep(first);
+  pool.Keep(second);
+  pool.Release(second);
+  pool.Release(first);
+  EXPECT_EQ(pool.cached_blocks(), 2);
+  EXPECT_EQ(pool.charged_blocks(), 0);
+  EXPECT_EQ(pool.available_blocks(), 3);
+  const BlockId third = *pool.Take();  // what is free goes first
+  EXPECT_THAT(recycled, IsEmpty());
+  EXPECT_EQ(*pool.Take(), second);  // then what nobody has held for the longest time
+  EXPECT_THAT(recycled, ElementsAre(second));
+  pool.AddHolder(first);  // back from the cache
+  EXPECT_EQ(pool.cached_blocks(), 0);
+  EXPECT_EQ(pool.holders(first), 1);
+  EXPECT_FALSE(pool.Take().has_value());
+  pool.Unkeep(first);
+  for (const BlockId id : {first, second, third}) pool.Release(id);
+  EXPECT_EQ(pool.free_blocks(), 3);
+}
+
+TEST(BlockPoolTest, WhatNobodyProtectsCanBeHad) {
+  BlockPool pool(4);
+  const BlockId id = *pool.Take();
+  pool.AddHolder(id);
+  EXPECT_EQ(pool.unprotected_blocks(), 1);
+  pool.Protect(id);
+  EXPECT_EQ(pool.unprotected_blocks(), 0);
+  pool.Protect(id);
+  pool.Unprotect(id);
+  EXPECT_EQ(pool.surplus_blocks(), 3);
+  pool.Unprotect(id);
+  EXPECT_EQ(pool.surplus_blocks(), 4);
+  pool.Release(id);
+  pool.Release(id);
+  EXPECT_EQ(pool.unprotected_blocks(), 0);
 }
 
 TEST(BlockPoolDeathTest, ReleasingAFreeBlockIsAFaultOfOurOwn) {
@@ -83,6 +127,34 @@ TEST(SessionPoolTest, AnEmptyServerPoolRefusesBeforeTheQuotaDoes) {
   EXPECT_FALSE(second.Take().has_value());
   first.GiveBack(id);
   EXPECT_EQ(second.Takeable(), 1);
+}
+
+TEST(SessionPoolTest, WhatIsGuaranteedToOneIsNotTakenByAnother) {
+  BlockPool pool(5);
+  SessionPool guaranteed(&pool, 5), other(&pool, 5);
+  guaranteed.set_guaranteed_blocks(3);
+  EXPECT_EQ(pool.reserved_blocks(), 3);
+  std::vector<BlockId> held;
+  while (const auto id = other.Take()) {
+    held.push_back(*id);
+    pool.Protect(*id);  // in use: it cannot be had back
+  }
+  EXPECT_EQ(held.size(), 2u);
+  EXPECT_EQ(guaranteed.Takeable(), 3);
+  const BlockId own = *guaranteed.Take();
+  pool.Protect(own);
+  EXPECT_EQ(other.Takeable(), 0);
+  EXPECT_EQ(guaranteed.unused_guarantee(), 2);
+  guaranteed.set_guaranteed_blocks(1);
+  EXPECT_EQ(other.Takeable(), 2);
+  pool.Unprotect(own);
+  EXPECT_EQ(other.Takeable(), 2);
+  guaranteed.GiveBack(own);
+  EXPECT_EQ(other.Takeable(), 2);
+  for (const BlockId id : held) {
+    pool.Unprotect(id);
+    other.GiveBack(id);
+  }
 }
 
 TEST(SessionPoolTest, ALoweredQuotaIsNeverNegativeRoom) {

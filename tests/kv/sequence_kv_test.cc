@@ -15,6 +15,15 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// Without an index nobody shares, so nothing is ever copied.
+bool Extend(SequenceKv& kv, int to_tokens) {
+  std::vector<BlockCopy> copies;
+  const bool extended = kv.Extend(to_tokens, copies);
+  EXPECT_THAT(copies, IsEmpty());
+  return extended;
+}
+void Advance(SequenceKv& kv, int to_tokens) { kv.Advance(to_tokens, {}); }
+
 KvLayout FullLayout() { return MakeLayout(std::vector<int>{0, 0}, 4, 10); }
 // A full group and two windowed ones; the window is no multiple of the block.
 KvLayout WindowedLayout() { return MakeLayout(std::vector<int>{0, 6, 6}, 4, 10); }
@@ -25,12 +34,12 @@ TEST(SequenceKvTest, ExtendTakesWholeBlocksAndIsAllOrNothing) {
   SessionPool session(&pool, 3);
   SequenceKv kv(&layout, &session);
   EXPECT_EQ(kv.MissingBlocks(9), 3);
-  EXPECT_TRUE(kv.Extend(5));
+  EXPECT_TRUE(Extend(kv, 5));
   EXPECT_EQ(kv.held_blocks(), 2);
-  EXPECT_FALSE(kv.Extend(13));
+  EXPECT_FALSE(Extend(kv, 13));
   EXPECT_EQ(kv.held_blocks(), 2);
   EXPECT_EQ(kv.ReachWith(1), 12);
-  EXPECT_TRUE(kv.Extend(12));
+  EXPECT_TRUE(Extend(kv, 12));
 }
 
 TEST(SequenceKvTest, UsedBytesAreComputedTokensToTheByte) {
@@ -38,9 +47,9 @@ TEST(SequenceKvTest, UsedBytesAreComputedTokensToTheByte) {
   BlockPool pool(10);
   SessionPool session(&pool, 10);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(7));
+  ASSERT_TRUE(Extend(kv, 7));
   EXPECT_EQ(kv.used_bytes(), 0);
-  kv.Advance(7);
+  Advance(kv, 7);
   EXPECT_EQ(kv.used_bytes(), 7 * layout.token_bytes());
 }
 
@@ -49,8 +58,8 @@ TEST(SequenceKvTest, AWindowGivesBackWhatNoLaterPositionSees) {
   BlockPool pool(30);
   SessionPool session(&pool, 30);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(12));
-  kv.Advance(9);  // position 9 sees 4..9: block 0 is behind
+  ASSERT_TRUE(Extend(kv, 12));
+  Advance(kv, 9);  // position 9 sees 4..9: block 0 is behind
   EXPECT_EQ(kv.held_blocks(), 3 + 2 + 2);
   EXPECT_THAT(kv.table(1)[0], kNoBlock);
   EXPECT_NE(kv.table(0)[0], kNoBlock);
@@ -62,8 +71,8 @@ TEST(SequenceKvTest, TruncateKeepsWhatTheWindowStillReaches) {
   BlockPool pool(30);
   SessionPool session(&pool, 30);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(16));
-  kv.Advance(14);   // sees from 9: blocks 0 and 1 are behind
+  ASSERT_TRUE(Extend(kv, 16));
+  Advance(kv, 14);  // sees from 9: blocks 0 and 1 are behind
   kv.Truncate(13);  // sees from 8: still there
   EXPECT_EQ(kv.computed_tokens(), 13);
   kv.Truncate(12);  // sees from 7, in block 1, which is gone
@@ -76,8 +85,8 @@ TEST(SequenceKvTest, TruncateGivesBackRoomThatWasNeverComputed) {
   BlockPool pool(10);
   SessionPool session(&pool, 10);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(20));
-  kv.Advance(6);
+  ASSERT_TRUE(Extend(kv, 20));
+  Advance(kv, 6);
   kv.Truncate(100);
   EXPECT_EQ(kv.computed_tokens(), 6);
   EXPECT_EQ(kv.held_blocks(), 2);
@@ -88,8 +97,8 @@ TEST(SequenceKvTest, TheTailGoesFirst) {
   BlockPool pool(10);
   SessionPool session(&pool, 10);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(20));
-  kv.Advance(18);
+  ASSERT_TRUE(Extend(kv, 20));
+  Advance(kv, 18);
   const std::vector<int32_t> before(kv.table(0).begin(), kv.table(0).end());
   kv.GiveBackTail(2);
   EXPECT_EQ(kv.computed_tokens(), 12);
@@ -103,8 +112,8 @@ TEST(SequenceKvTest, AWindowSmallerThanABlockMayHoldNothingAtABoundary) {
   BlockPool pool(10);
   SessionPool session(&pool, 10);
   SequenceKv kv(&layout, &session);
-  ASSERT_TRUE(kv.Extend(8));
-  kv.Advance(8);
+  ASSERT_TRUE(Extend(kv, 8));
+  Advance(kv, 8);
   EXPECT_EQ(kv.held_blocks(), 2);  // the full group's
   EXPECT_EQ(kv.used_bytes(), 80);
   kv.GiveBackTail(1);
@@ -132,13 +141,13 @@ class Player {
     const int64_t want = int64_t{entries} * layout_->num_groups();
     EXPECT_EQ(kv_.MissingBlocks(to), want);
     const bool possible = want <= session_.Takeable();
-    EXPECT_EQ(kv_.Extend(to), possible);
+    EXPECT_EQ(::luna::kv::Extend(kv_, to), possible);
     if (possible) model_.room += entries * layout_->block_tokens;
   }
 
   void Advance(int tokens) {
     model_.computed = std::min(model_.room, model_.computed + tokens);
-    kv_.Advance(model_.computed);
+    ::luna::kv::Advance(kv_, model_.computed);
     for (int g = 0; g < layout_->num_groups(); ++g) {
       model_.behind[g] = std::max(model_.behind[g], FirstSeen(g, model_.computed));
     }
@@ -169,7 +178,7 @@ class Player {
   }
 
   // Tables, counts and bytes are those of the model.
-  void Check(std::vector<int32_t>& held) {
+  void Check(std::vector<BlockPool::Found>& found) {
     ASSERT_EQ(kv_.computed_tokens(), model_.computed);
     int64_t blocks = 0, bytes = 0;
     for (int g = 0; g < layout_->num_groups(); ++g) {
@@ -187,7 +196,7 @@ class Player {
     EXPECT_EQ(kv_.used_bytes(), bytes);
     EXPECT_LE(bytes, blocks * layout_->block_bytes());
     EXPECT_LE(blocks, session_.quota_blocks());
-    EXPECT_EQ(kv_.Recount(held), blocks);
+    EXPECT_EQ(kv_.Recount(found), blocks);
   }
 
   int computed() const { return model_.computed; }
@@ -239,11 +248,11 @@ TEST_P(SequenceKvPropertyTest, RandomOperationsKeepTheLedger) {
           player.GiveBackTail(1 + random() % 5);
           break;
       }
-      std::vector<int32_t> held(pool.total_blocks(), 0);
-      for (const auto& each : players) ASSERT_NO_FATAL_FAILURE(each->Check(held));
-      EXPECT_THAT(held, Each(testing::Le(1)));
+      std::vector<BlockPool::Found> found(pool.total_blocks());
+      for (const auto& each : players) ASSERT_NO_FATAL_FAILURE(each->Check(found));
+      EXPECT_THAT(found, Each(testing::Field(&BlockPool::Found::holders, testing::Le(1))));
       std::vector<std::string> differences;
-      pool.CheckInvariants(held, differences);
+      pool.CheckInvariants(found, differences);
       ASSERT_THAT(differences, IsEmpty());
     }
     players.clear();
@@ -259,9 +268,9 @@ TEST_P(SequenceKvPropertyTest, BlocksForTokensSuffice) {
     SessionPool session(&pool, 1000);
     SequenceKv kv(&layout, &session);
     for (int tokens = chunk; tokens < 150; tokens += chunk) {
-      ASSERT_TRUE(kv.Extend(tokens));
+      ASSERT_TRUE(Extend(kv, tokens));
       EXPECT_LE(kv.held_blocks(), layout.BlocksForTokens(tokens, chunk)) << tokens;
-      kv.Advance(tokens);
+      Advance(kv, tokens);
     }
   }
 }

@@ -59,6 +59,8 @@ TEST(SchedulerTest, PlacesAreSharedOutAmongCallers) {
   std::vector<Sequence*> other;
   for (int i = 0; i < 3; ++i) other.push_back(bench.Add(2, 500, 0, /*caller=*/2));
   bench.Step();
+  bench.Step();
+  bench.Step();
   EXPECT_TRUE(other[0]->schedule.running && other[1]->schedule.running);
   EXPECT_FALSE(other[2]->schedule.running);
   EXPECT_TRUE(greedy[0]->schedule.running && greedy[1]->schedule.running);
@@ -66,7 +68,7 @@ TEST(SchedulerTest, PlacesAreSharedOutAmongCallers) {
   // And so it stays.
   for (int i = 0; i < 10; ++i) bench.Step();
   EXPECT_EQ(bench.scheduler.preemptions(), 2u);
-  EXPECT_EQ(other[0]->output_tokens(), 11);
+  EXPECT_EQ(other[0]->output_tokens(), 12);
 }
 
 TEST(SchedulerTest, ABudgetOfOneTokenStillServesEverybodyInTurn) {
@@ -174,7 +176,10 @@ TEST(SchedulerTest, WhenNothingRunsAndNothingCanTheOldestFails) {
   SchedBench bench(10);
   kv::SessionPool foreign(&bench.pool, 10);
   std::vector<BlockId> held;
-  for (int i = 0; i < 8; ++i) held.push_back(*foreign.Take());
+  for (int i = 0; i < 8; ++i) {
+    held.push_back(*foreign.Take());
+    bench.pool.Protect(held.back());
+  }
   Sequence* oldest = bench.Add(20, 5);
   bench.Add(20, 5);
   const StepPlan& plan = bench.scheduler.Plan();
@@ -185,7 +190,10 @@ TEST(SchedulerTest, WhenNothingRunsAndNothingCanTheOldestFails) {
   EXPECT_THAT(std::string(plan.failed[0].status.message()),
               HasSubstr("it needs 5 more blocks; 2 of 10 can be had"));
   EXPECT_THAT(plan.ToString(), HasSubstr("failed 1"));
-  for (const BlockId id : held) foreign.GiveBack(id);
+  for (const BlockId id : held) {
+    bench.pool.Unprotect(id);
+    foreign.GiveBack(id);
+  }
 }
 
 TEST(SchedulerTest, WithoutACacheNothingIsHeldBetweenTokens) {

@@ -34,7 +34,7 @@ using Words = int16_t __attribute__((vector_size(2 * kWidth * sizeof(int16_t))))
 inline IntVec LoadPairs(const std::byte* p) {
   int8_t bytes[2 * kWidth];
   memcpy(bytes, p, sizeof(bytes));
-  Words words;
+  Words words = {};
   for (int i = 0; i < 2 * kWidth; ++i) words[i] = bytes[i];
   return reinterpret_cast<IntVec>(words);
 }
