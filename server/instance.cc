@@ -144,6 +144,7 @@ absl::Status Instance::MakeBackend(const Options& options) {
         absl::StrCat("--session-quota-bytes: ", options.session_quota_bytes,
                      " is less than one block of ", layout_.block_bytes(), " bytes"));
   }
+  LUNA_RETURN_IF_ERROR(CheckGuarantee(options));
   LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
   spdlog::info("backend {}: {}", backend_->info().name, backend_->info().numerics);
   spdlog::info(
@@ -151,6 +152,17 @@ absl::Status Instance::MakeBackend(const Options& options) {
       pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),
       static_cast<double>(pool_size_.bytes) / kMiB, pool_size_.full_sessions());
   return absl::OkStatus();
+}
+
+absl::Status Instance::CheckGuarantee(const Options& options) const {
+  const int64_t context_bytes = pool_size_.context_blocks * layout_.block_bytes();
+  const int64_t quota =
+      options.session_quota_bytes > 0 ? options.session_quota_bytes : context_bytes;
+  const int64_t most = std::min(pool_size_.bytes - context_bytes, quota);
+  if (options.session_guarantee_bytes <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--session-guarantee-bytes: ", options.session_guarantee_bytes, " is more than ",
+                   most, ": a session's quota, or what the pool has beside one full context"));
 }
 
 void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
@@ -165,6 +177,9 @@ void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
   engine_options.default_quota_bytes = options.session_quota_bytes > 0
                                            ? options.session_quota_bytes
                                            : pool_size_.context_blocks * layout_.block_bytes();
+  engine_options.default_guarantee_bytes = options.session_guarantee_bytes;
+  engine_options.prefix_sharing = options.prefix_sharing;
+  engine_options.model_digest = model_->digest;
   engine_options.seed = options.seed.has_value() ? *options.seed : RandomSeed();
   engine_options.keep_kv = !options.no_kv_cache;
   engine_options.default_opening = opening;

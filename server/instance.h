@@ -41,6 +41,7 @@ class Instance {
   Instance() = default;
   absl::Status LoadModel(const Options& options);
   absl::Status MakeBackend(const Options& options);
+  absl::Status CheckGuarantee(const Options& options) const;
   void MakeEngine(const Options& options, std::vector<TokenId> opening,
                   std::function<void()> on_published);
 

@@ -20,6 +20,8 @@ struct Raw {
   std::string kv_cache_bytes;
   std::string session_quota_bytes;
   std::string weights = "auto", kv_dtype = "auto";
+  std::string session_guarantee_bytes;
+  std::string prefix_sharing = "peer";
   std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
@@ -104,6 +106,15 @@ void AddMemoryFlags(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--session-quota-bytes", raw.session_quota_bytes,
                  "Of it, what one session may hold (default: one full context)")
       ->type_name("BYTES");
+  app.add_option("--session-guarantee-bytes", raw.session_guarantee_bytes,
+                 "Of it, what is kept for each session while it lives (default: nothing)")
+      ->type_name("BYTES");
+  app.add_option("--prefix-sharing", raw.prefix_sharing,
+                 "Who shares the memory of texts that begin alike: all that use the server, those "
+                 "of one address (peer), or each session with its own forks alone")
+      ->check(OneOf({"server", "peer", "session"}))
+      ->type_name("SCOPE")
+      ->capture_default_str();
 }
 
 void AddLoadFlags(CLI::App& app, Options& options, Raw& raw) {
@@ -165,6 +176,11 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
   LUNA_RETURN_IF_ERROR(ReadBytes("--kv-cache-bytes", raw.kv_cache_bytes, options.kv_cache_bytes));
   LUNA_RETURN_IF_ERROR(
       ReadBytes("--session-quota-bytes", raw.session_quota_bytes, options.session_quota_bytes));
+  LUNA_RETURN_IF_ERROR(ReadBytes("--session-guarantee-bytes", raw.session_guarantee_bytes,
+                                 options.session_guarantee_bytes));
+  options.prefix_sharing = raw.prefix_sharing == "server"    ? engine::PrefixSharing::kServer
+                           : raw.prefix_sharing == "session" ? engine::PrefixSharing::kSession
+                                                             : engine::PrefixSharing::kPeer;
   for (const auto format : backend::kWeightsFormats) {
     if (raw.weights == backend::WeightsFormatName(format)) options.weights = format;
   }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/backend/backend.h"
+#include "core/engine/session_info.h"
 #include "server/listen_address.h"
 
 namespace luna::server {
@@ -33,6 +34,8 @@ struct Options {
   int max_batch_tokens = 512;
   int max_sessions = 64;
   int64_t session_quota_bytes = 0;
+  int64_t session_guarantee_bytes = 0;
+  engine::PrefixSharing prefix_sharing = engine::PrefixSharing::kPeer;
   absl::Duration session_idle_timeout = absl::Minutes(30);
   int queue_limit = 256;
   std::optional<uint64_t> seed;  // unset: chosen at start

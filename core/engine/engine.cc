@@ -193,19 +193,15 @@ void Engine::RestoreSession(SavedSession saved, RestoreSpec spec, Done<SessionIn
                           });
 }
 
-void Engine::SetLimits(SessionId id, LimitsUpdate update, Done<SessionLimits> done) {
-  impl_->Ask<SessionLimits>(
-      std::move(done), [impl = impl_.get(), id, update] { return impl->SetLimits(id, update); });
+void Engine::SetLimits(SessionRef session, LimitsUpdate update, Done<SessionLimits> done) {
+  impl_->Ask<SessionLimits>(std::move(done), [impl = impl_.get(), session = std::move(session),
+                                              update] { return impl->SetLimits(session, update); });
 }
 
-void Engine::EvictSession(SessionId id, bool force, Done<Eviction> done) {
-  impl_->Ask<Eviction>(std::move(done),
-                       [impl = impl_.get(), id, force] { return impl->EvictSession(id, force); });
-}
-
-void Engine::FindSession(std::string key, Done<SessionId> done) {
-  impl_->Ask<SessionId>(std::move(done),
-                        [impl = impl_.get(), key = std::move(key)] { return impl->NumberOf(key); });
+void Engine::EvictSession(SessionRef session, bool force, Done<Eviction> done) {
+  impl_->Ask<Eviction>(std::move(done), [impl = impl_.get(), session = std::move(session), force] {
+    return impl->EvictSession(session, force);
+  });
 }
 
 void Engine::TakeSnapshot(Done<Snapshot> done) {

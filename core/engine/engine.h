@@ -87,11 +87,9 @@ class Engine {
   // FAILED_PRECONDITION if it is of another model, ALREADY_EXISTS if its key lives.
   void RestoreSession(SavedSession saved, RestoreSpec spec, Done<SessionInfo> done);
 
-  // What operators do; by number, since they need not know a session's key.
-  void SetLimits(SessionId id, LimitsUpdate update, Done<SessionLimits> done);
-  void EvictSession(SessionId id, bool force, Done<Eviction> done);
-  // The number of a session by its key.
-  void FindSession(std::string key, Done<SessionId> done);
+  // What operators do.
+  void SetLimits(SessionRef session, LimitsUpdate update, Done<SessionLimits> done);
+  void EvictSession(SessionRef session, bool force, Done<Eviction> done);
 
   // A picture of the end of the tick that runs the command.
   void TakeSnapshot(Done<Snapshot> done);

@@ -79,9 +79,8 @@ class Engine::Impl {
   absl::StatusOr<SavedSession> SaveSession(const std::string& key) const;
   absl::StatusOr<SessionInfo> RestoreSession(const SavedSession& saved, const RestoreSpec& spec);
   // limits.cc
-  absl::StatusOr<SessionLimits> SetLimits(SessionId id, const LimitsUpdate& update);
-  absl::StatusOr<Eviction> EvictSession(SessionId id, bool force);
-  absl::StatusOr<SessionId> NumberOf(const std::string& key) const;
+  absl::StatusOr<SessionLimits> SetLimits(const SessionRef& ref, const LimitsUpdate& update);
+  absl::StatusOr<Eviction> EvictSession(const SessionRef& ref, bool force);
   // snapshot.cc
   void AddSnapshotRequest(Done<Snapshot> done) { snapshot_requests_.push_back(std::move(done)); }
   std::vector<std::string> CheckInvariants() const;
@@ -155,7 +154,7 @@ class Engine::Impl {
   absl::Status CheckSaved(const SavedSession& saved) const;
 
   // limits.cc
-  absl::StatusOr<Session*> FindSession(SessionId id) const;
+  absl::StatusOr<Session*> FindSession(const SessionRef& ref) const;
   absl::Status CheckGuarantee(int64_t blocks, int64_t quota_blocks, int64_t instead_of) const;
   void SetQuota(Session& session, int64_t quota_blocks);
   void SetGuarantee(Session& session, int64_t blocks);

@@ -1,5 +1,7 @@
 // What a session may hold, and what is kept for it: set while it lives.
 #include <algorithm>
+#include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_details.h"
@@ -13,15 +15,11 @@ constexpr absl::Duration kGuaranteeRetryAfter = absl::Seconds(5);
 
 }  // namespace
 
-absl::StatusOr<Session*> Engine::Impl::FindSession(SessionId id) const {
-  const auto it = sessions_.all().find(id);
+absl::StatusOr<Session*> Engine::Impl::FindSession(const SessionRef& ref) const {
+  if (const std::string* key = std::get_if<std::string>(&ref)) return FindSession(*key);
+  const auto it = sessions_.all().find(std::get<SessionId>(ref));
   if (it != sessions_.all().end()) return it->second.get();
-  return WithField(absl::NotFoundError("no session has this id or handle"), "session_id");
-}
-
-absl::StatusOr<SessionId> Engine::Impl::NumberOf(const std::string& key) const {
-  LUNA_ASSIGN_OR_RETURN(const Session* session, FindSession(key));
-  return session->id;
+  return WithField(absl::NotFoundError("no session has this handle"), "session_id");
 }
 
 // All guarantees together leave room for one full context, so that whoever has none gets on too.
@@ -77,8 +75,9 @@ void Engine::Impl::SetQuota(Session& session, int64_t quota_blocks) {
   }
 }
 
-absl::StatusOr<SessionLimits> Engine::Impl::SetLimits(SessionId id, const LimitsUpdate& update) {
-  LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(id));
+absl::StatusOr<SessionLimits> Engine::Impl::SetLimits(const SessionRef& ref,
+                                                      const LimitsUpdate& update) {
+  LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(ref));
   const int64_t block_bytes = options_.layout.block_bytes();
   kv::SessionPool& pool = session->cache.pool;
   int64_t quota = pool.quota_blocks(), guarantee = pool.guaranteed_blocks();
@@ -103,8 +102,8 @@ absl::StatusOr<SessionLimits> Engine::Impl::SetLimits(SessionId id, const Limits
   return limits;
 }
 
-absl::StatusOr<Eviction> Engine::Impl::EvictSession(SessionId id, bool force) {
-  LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(id));
+absl::StatusOr<Eviction> Engine::Impl::EvictSession(const SessionRef& ref, bool force) {
+  LUNA_ASSIGN_OR_RETURN(Session * session, FindSession(ref));
   if (session->live != nullptr) {
     return absl::AbortedError("the session has a live generation, which needs its cache");
   }

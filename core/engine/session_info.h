@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -55,6 +56,9 @@ struct RestoreSpec {
   // From a file that this server wrote: limits beyond the defaults hold, as they did.
   bool trusted = false;
 };
+
+// A session by its key, or by its number for those who need not know the key.
+using SessionRef = std::variant<std::string, SessionId>;
 
 // What an operator sets. Unset: stays as it is.
 struct LimitsUpdate {

@@ -1,12 +1,14 @@
 #include "server/rpc/admin_service.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "server/rpc/status.h"
+#include "server/rpc/convert.h"
 #include "server/rpc/unary_call.h"
 
 namespace luna::rpc {
@@ -16,14 +18,6 @@ absl::Status CheckLocal(const Caller& caller) {
   if (caller.loopback) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("AdminService answers on loopback only; this call came from ", caller.name));
-}
-
-grpc::Status NotOffered(const grpc::ServerContext& context, const char* what) {
-  absl::Status status = CheckLocal(ParsePeer(context.peer()));
-  if (status.ok()) {
-    status = absl::UnimplementedError(absl::StrCat(what, " is not offered by this server"));
-  }
-  return ToGrpc(status);
 }
 
 auto Drain(std::function<void()> begin_drain) {
@@ -57,23 +51,47 @@ void CheckInvariants(const Serving& serving, const Caller& caller,
       }));
 }
 
+void EvictSession(const Serving& serving, const Caller& caller,
+                  const v1::EvictSessionRequest& request, Reply<v1::EvictSessionResponse> reply) {
+  if (absl::Status local = CheckLocal(caller); !local.ok()) return reply(local);
+  serving.engine->EvictSession(ToSessionRef(request.session_id()), request.force(),
+                               reply.With<engine::Eviction>([](const engine::Eviction& eviction) {
+                                 v1::EvictSessionResponse response;
+                                 response.set_evicted_bytes(eviction.evicted_bytes);
+                                 response.set_charged_bytes(eviction.charged_bytes);
+                                 return response;
+                               }));
+}
+
+// What is too large for the type is more than any pool has.
+int64_t ToBytes(uint64_t bytes) {
+  return static_cast<int64_t>(std::min<uint64_t>(bytes, std::numeric_limits<int64_t>::max()));
+}
+
+void SetQuota(const Serving& serving, const Caller& caller, const v1::SetQuotaRequest& request,
+              Reply<v1::SetQuotaResponse> reply) {
+  if (absl::Status local = CheckLocal(caller); !local.ok()) return reply(local);
+  engine::LimitsUpdate update;
+  if (request.has_quota_bytes()) update.quota_bytes = ToBytes(request.quota_bytes());
+  if (request.has_guarantee_bytes()) update.guarantee_bytes = ToBytes(request.guarantee_bytes());
+  serving.engine->SetLimits(
+      ToSessionRef(request.session_id()), update,
+      reply.With<engine::SessionLimits>([](const engine::SessionLimits& limits) {
+        v1::SetQuotaResponse response;
+        response.set_quota_bytes(limits.quota_bytes);
+        response.set_guarantee_bytes(limits.guarantee_bytes);
+        return response;
+      }));
+}
+
 }  // namespace
-
-grpc::Status AdminService::Service::EvictSession(grpc::ServerContext* context,
-                                                 const v1::EvictSessionRequest*,
-                                                 v1::EvictSessionResponse*) {
-  return NotOffered(*context, "EvictSession");
-}
-
-grpc::Status AdminService::Service::SetQuota(grpc::ServerContext* context,
-                                             const v1::SetQuotaRequest*, v1::SetQuotaResponse*) {
-  return NotOffered(*context, "SetQuota");
-}
 
 void AdminService::Listen() {
   methods_ = {
       ServeUnary(host_, &service_, &Service::RequestDrain, Drain(begin_drain_)),
       ServeUnary(host_, &service_, &Service::RequestCheckInvariants, CheckInvariants),
+      ServeUnary(host_, &service_, &Service::RequestEvictSession, EvictSession),
+      ServeUnary(host_, &service_, &Service::RequestSetQuota, SetQuota),
   };
 }
 

@@ -24,15 +24,8 @@ class AdminService {
 
  private:
   using Base = v1::AdminService;
-  using Async = Base::WithAsyncMethod_Drain<Base::WithAsyncMethod_CheckInvariants<Base::Service>>;
-
-  class Service final : public Async {
-   public:
-    grpc::Status EvictSession(grpc::ServerContext* context, const v1::EvictSessionRequest*,
-                              v1::EvictSessionResponse*) override;
-    grpc::Status SetQuota(grpc::ServerContext* context, const v1::SetQuotaRequest*,
-                          v1::SetQuotaResponse*) override;
-  };
+  using Service = Base::WithAsyncMethod_Drain<Base::WithAsyncMethod_CheckInvariants<
+      Base::WithAsyncMethod_EvictSession<Base::WithAsyncMethod_SetQuota<Base::Service>>>>;
 
   Host* const host_;
   const std::function<void()> begin_drain_;

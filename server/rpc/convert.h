@@ -26,6 +26,7 @@ namespace luna::rpc {
 inline constexpr size_t kMaxLabelBytes = 128;
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr int kMaxPriority = 100;
+inline constexpr uint32_t kMaxContinuations = 64;
 // So that the answer, ids and pieces, stays below the 4 MiB that a client takes by default.
 inline constexpr size_t kMaxTokenizeBytes = 128 * 1024;
 inline constexpr int kMaxDetokenizeIds = 128 * 1024;
@@ -67,6 +68,8 @@ v1::Session ToProto(const engine::SessionInfo& info);
 
 // The name under which `caller` sees a session: its id if it is its own, else a handle, "s17".
 std::string Handle(SessionId id);
+// The session that an id or a handle names.
+engine::SessionRef ToSessionRef(const std::string& name);
 v1::PoolMemory ToPool(const engine::Snapshot& snapshot);
 v1::Load ToLoad(const engine::Snapshot& snapshot);
 v1::SessionMemory ToProto(const engine::SessionMemory& memory, std::string_view caller);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
 #include "server/rpc/convert.h"
@@ -223,12 +224,19 @@ v1::Session ToProto(const engine::SessionInfo& info) {
   out.set_state(ToProto(info.state));
   out.set_last_text(info.last_text);
   out.set_dropped_turns(info.dropped_turns);
+  out.set_other_numerics(info.other_numerics);
   *out.mutable_created() = ToTimestamp(info.created);
   *out.mutable_last_active() = ToTimestamp(info.last_active);
   return out;
 }
 
 std::string Handle(SessionId id) { return absl::StrCat("s", id.value()); }
+
+engine::SessionRef ToSessionRef(const std::string& name) {
+  uint64_t number = 0;
+  if (name.starts_with('s') && absl::SimpleAtoi(name.substr(1), &number)) return SessionId(number);
+  return name;
+}
 
 v1::PoolMemory ToPool(const engine::Snapshot& snapshot) {
   const engine::PoolMemory& pool = snapshot.pool;
@@ -244,6 +252,7 @@ v1::PoolMemory ToPool(const engine::Snapshot& snapshot) {
   out.set_bytes_per_token(static_cast<uint64_t>(pool.bytes_per_token));
   out.set_weights_bytes(static_cast<uint64_t>(pool.weights_bytes));
   out.set_peak_charged_blocks(static_cast<uint64_t>(pool.peak_charged_blocks));
+  out.set_shared_blocks(static_cast<uint64_t>(pool.shared_blocks));
   return out;
 }
 
@@ -291,6 +300,7 @@ v1::SessionMemory ToProto(const engine::SessionMemory& memory, std::string_view 
   out.set_state(ToProto(memory.state));
   *out.mutable_last_active() = ToTimestamp(memory.last_active);
   out.set_generated_tokens(memory.generated_tokens);
+  out.set_split_bytes(static_cast<uint64_t>(memory.split_bytes));
   return out;
 }
 

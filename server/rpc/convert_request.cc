@@ -267,9 +267,6 @@ absl::StatusOr<engine::Request> ToRequest(const v1::GenerateRequest& request,
   out.request_id = request.request_id();
   out.session_key = request.session_id();
   if (request.has_expected_turn()) out.expected_turn = request.expected_turn();
-  if (request.has_n() && request.n() != 1) {
-    return InvalidField("n", absl::StrCat(request.n(), "; only 1 is offered"));
-  }
   out.priority = request.priority();
   if (out.priority < -kMaxPriority || out.priority > kMaxPriority) {
     return InvalidField("priority", absl::StrCat(out.priority, " is outside [", -kMaxPriority, ", ",

@@ -64,18 +64,20 @@ void GenerateCall::OnDone(bool) {
 void GenerateCall::Advance() {
   if (gone_) {
     events_.clear();
-    if (!generation_.over()) generation_.Take();
+    generation_.TakeAll();
     return;
   }
   if (written_.pending() || finishing_) return;
-  if (events_.empty() && !generation_.over()) {
-    engine::TokenStream::Taken& taken = generation_.Take();
-    if (taken.rejected) {
+  for (uint32_t i = 0; i < generation_.num_continuations() && events_.empty(); ++i) {
+    if (generation_.over(i)) continue;
+    engine::TokenStream::Taken& taken = generation_.Take(i);
+    if (taken.rejected && i == 0) {
       finishing_ = true;
+      generation_.TakeAll();
       writer_.Finish(ToGrpc(*taken.rejected), finished_.Start(shared_from_this()));
       return;
     }
-    AddEvents(taken);
+    AddEvents(taken, i);
   }
   if (!events_.empty()) {
     current_ = std::move(events_.front());
@@ -87,28 +89,33 @@ void GenerateCall::Advance() {
   }
 }
 
-v1::GenerateEvent& GenerateCall::AddEvent() {
+v1::GenerateEvent& GenerateCall::AddEvent(uint32_t index) {
   v1::GenerateEvent& event = events_.emplace_back();
   event.set_seq(next_seq_++);
+  event.set_index(index);
   return event;
 }
 
-void GenerateCall::AddEvents(engine::TokenStream::Taken& taken) {
-  if (taken.accepted) *AddEvent().mutable_accepted() = ToProto(*taken.accepted);
-  if (taken.prompt) *AddEvent().mutable_prompt() = ToProto(*taken.prompt);
+void GenerateCall::AddError(const absl::Status& status, uint32_t index) {
+  v1::GenerationError* error = AddEvent(index).mutable_error();
+  error->set_code(static_cast<int>(status.code()));
+  error->set_message(std::string(StdView(status.message())));
+}
+
+void GenerateCall::AddEvents(engine::TokenStream::Taken& taken, uint32_t index) {
+  if (taken.rejected) return AddError(*taken.rejected, index);
+  if (taken.accepted) *AddEvent(index).mutable_accepted() = ToProto(*taken.accepted);
+  if (taken.prompt) *AddEvent(index).mutable_prompt() = ToProto(*taken.prompt);
   while (taken.delta.tokens.size() > kMaxDeltaTokens) {
     engine::Delta front = SplitFront(taken.delta);
-    *AddEvent().mutable_delta() = ToProto(front);
+    *AddEvent(index).mutable_delta() = ToProto(front);
   }
-  if (!taken.delta.empty()) *AddEvent().mutable_delta() = ToProto(taken.delta);
+  if (!taken.delta.empty()) *AddEvent(index).mutable_delta() = ToProto(taken.delta);
   if (!taken.finished) return;
   if (taken.finished->reason == engine::FinishReason::kError) {
-    const absl::Status status = TerminalStatus(*taken.finished);
-    v1::GenerationError* error = AddEvent().mutable_error();
-    error->set_code(static_cast<int>(status.code()));
-    error->set_message(std::string(StdView(status.message())));
+    AddError(TerminalStatus(*taken.finished), index);
   } else {
-    *AddEvent().mutable_finished() = ToProto(*taken.finished);
+    *AddEvent(index).mutable_finished() = ToProto(*taken.finished);
   }
 }
 
@@ -140,25 +147,36 @@ void GenerateUnaryCall::OnDone(bool) {
 }
 
 void GenerateUnaryCall::OnReady() {
-  if (generation_.over()) return;
-  engine::TokenStream::Taken& taken = generation_.Take();
-  if (gone_) return;
-  if (taken.rejected) {
-    responder_.FinishWithError(ToGrpc(*taken.rejected), finished_.Start(shared_from_this()));
-    return;
-  }
-  if (taken.accepted) {
-    response_.set_generation_id(taken.accepted->generation_id);
-    response_.set_seed(taken.accepted->seed);
-  }
-  Append(taken.delta, response_);
-  if (!taken.finished) return;
-  if (absl::Status status = TerminalStatus(*taken.finished); !status.ok()) {
+  if (gone_ || finishing_) return generation_.TakeAll();
+  for (size_t i = 0; i < generation_.num_continuations(); ++i) {
+    if (generation_.over(i)) continue;
+    while (response_.others_size() < static_cast<int>(i)) response_.add_others();
+    v1::GenerateResponse& response =
+        i == 0 ? response_ : *response_.mutable_others(static_cast<int>(i) - 1);
+    const absl::Status status = Add(generation_.Take(i), response);
+    if (status.ok()) continue;
+    finishing_ = true;
+    generation_.Cancel();  // the others, whose answers have no place to go
     responder_.FinishWithError(ToGrpc(status), finished_.Start(shared_from_this()));
-    return;
+    return generation_.TakeAll();
   }
-  *response_.mutable_finished() = ToProto(*taken.finished);
+  if (!generation_.over()) return;
+  finishing_ = true;
   responder_.Finish(response_, grpc::Status::OK, finished_.Start(shared_from_this()));
+}
+
+absl::Status GenerateUnaryCall::Add(const engine::TokenStream::Taken& taken,
+                                    v1::GenerateResponse& response) {
+  if (taken.rejected) return *taken.rejected;
+  if (taken.accepted) {
+    response.set_generation_id(taken.accepted->generation_id);
+    response.set_seed(taken.accepted->seed);
+  }
+  Append(taken.delta, response);
+  if (!taken.finished) return absl::OkStatus();
+  if (absl::Status status = TerminalStatus(*taken.finished); !status.ok()) return status;
+  *response.mutable_finished() = ToProto(*taken.finished);
+  return absl::OkStatus();
 }
 
 }  // namespace luna::rpc

@@ -41,9 +41,10 @@ class GenerateCall final : public EventLoop::Reader,
 
   // Starts the next write or the end, unless a write is on its way.
   void Advance();
-  // Turns what was taken into events.
-  void AddEvents(engine::TokenStream::Taken& taken);
-  v1::GenerateEvent& AddEvent();
+  // Turns what was taken of a continuation into events.
+  void AddEvents(engine::TokenStream::Taken& taken, uint32_t index);
+  v1::GenerateEvent& AddEvent(uint32_t index);
+  void AddError(const absl::Status& status, uint32_t index);
 
   Host* const host_;
   v1::InferenceService::AsyncService* const service_;
@@ -77,6 +78,8 @@ class GenerateUnaryCall final : public EventLoop::Reader,
   void OnRequested(bool ok);
   void OnFinished(bool) {}
   void OnDone(bool ok);
+  // Adds what was taken of a continuation to its answer; not OK if it failed.
+  absl::Status Add(const engine::TokenStream::Taken& taken, v1::GenerateResponse& response);
 
   Host* const host_;
   v1::InferenceService::AsyncService* const service_;
@@ -86,6 +89,7 @@ class GenerateUnaryCall final : public EventLoop::Reader,
   grpc::ServerAsyncResponseWriter<v1::GenerateResponse> responder_{&context_};
   Generation generation_;
   v1::GenerateResponse response_;
+  bool finishing_ = false;
   bool gone_ = false;
   Operation<GenerateUnaryCall> requested_{&GenerateUnaryCall::OnRequested};
   Operation<GenerateUnaryCall> finished_{&GenerateUnaryCall::OnFinished};

@@ -2,10 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/absl_view.h"
 #include "core/base/status_details.h"
@@ -40,6 +42,22 @@ absl::Time DeadlineOf(const grpc::ServerContext& context) {
   return absl::FromChrono(deadline);
 }
 
+absl::Status CheckContinuations(const v1::GenerateRequest& request) {
+  if (!request.has_n() || request.n() == 1) return absl::OkStatus();
+  if (request.n() < 1 || request.n() > kMaxContinuations) {
+    return InvalidField("n", absl::StrCat(request.n(), " is outside [1, ", kMaxContinuations, "]"));
+  }
+  if (request.session_id().empty()) return absl::OkStatus();
+  return InvalidField("n", absl::StrCat(request.n(),
+                                        "; a session goes on in one way: fork it, or leave "
+                                        "session_id empty"));
+}
+
+void RejectAll(const std::vector<std::shared_ptr<engine::TokenStream>>& streams,
+               const absl::Status& status) {
+  for (const auto& stream : streams) stream->Reject(status);
+}
+
 }  // namespace
 
 void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerContext& context,
@@ -49,77 +67,93 @@ void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerCon
   caller_ = ParsePeer(context.peer()).name;
   session_ = request->session_id();
   EventLoop* const loop = &host_->loop();
-  stream_ = std::make_shared<engine::TokenStream>([loop, call] { loop->Enqueue(call); });
-  if (absl::Status open = host_->CheckOpen(); !open.ok()) {
-    stream_->Reject(std::move(open));
+  absl::Status status = CheckContinuations(*request);
+  Streams streams;
+  for (uint32_t i = 0; i < (status.ok() && request->has_n() ? request->n() : 1); ++i) {
+    streams.push_back(std::make_shared<engine::TokenStream>([loop, call] { loop->Enqueue(call); }));
+    parts_.push_back({.stream = streams.back()});
+  }
+  if (status.ok()) status = host_->CheckOpen();
+  if (!status.ok()) {
+    RejectAll(streams, status);
     loop->Kick();
     return;
   }
   ticket_ = std::make_unique<LiveCalls::Ticket>(&host_->generations());
-  // `call` keeps this and the request alive.
+  // `call` keeps this and the request alive. The writer lets go of the parts' own streams as soon
+  // as it has taken the end.
   const bool queued =
-      host_->workers().Run(caller_, request->ByteSizeLong(), [this, call, request, loop] {
-        Prepare(*request);
+      host_->workers().Run(caller_, request->ByteSizeLong(), [this, call, request, streams, loop] {
+        Prepare(*request, streams);
         loop->Kick();
       });
   if (queued) return;
-  stream_->Reject(WithRetryAfter(
-      absl::ResourceExhaustedError("too many requests wait for being turned into tokens"),
-      absl::Seconds(1)));
+  RejectAll(streams, WithRetryAfter(absl::ResourceExhaustedError(
+                                        "too many requests wait for being turned into tokens"),
+                                    absl::Seconds(1)));
   loop->Kick();
 }
 
-void Generation::Prepare(const v1::GenerateRequest& request) {
-  // The writer lets its own reference go as soon as it has taken the end.
-  const std::shared_ptr<engine::TokenStream> stream = stream_;
-  if (stream->cancel_requested()) {
-    stream->Reject(absl::CancelledError("the caller left"));
-    return;
+void Generation::Prepare(const v1::GenerateRequest& request, const Streams& streams) {
+  if (streams.front()->cancel_requested()) {
+    return RejectAll(streams, absl::CancelledError("the caller left"));
   }
   const Serving& serving = *host_->serving();
   absl::StatusOr<engine::Request> made = ToRequest(request, serving);
-  if (!made.ok()) {
-    stream->Reject(made.status());
-    return;
-  }
+  if (!made.ok()) return RejectAll(streams, made.status());
   made->caller = caller_;
   made->arrival = arrival_;
   made->deadline = deadline_;
   num_input_tokens_ = made->input.tokens.size();
-  serving.engine->Submit(*std::move(made), stream);
+  serving.engine->SubmitMany(*std::move(made), streams);
 }
 
-engine::TokenStream::Taken& Generation::Take() {
-  stream_->TakeAll(taken_);
-  if (taken_.accepted) {
-    generation_id_ = taken_.accepted->generation_id;
-    LogStart(*taken_.accepted);
+engine::TokenStream::Taken& Generation::Take(size_t index) {
+  Part& part = parts_[index];
+  part.stream->TakeAll(part.taken);
+  if (part.taken.accepted) {
+    part.generation_id = part.taken.accepted->generation_id;
+    LogStart(part);
   }
-  if (taken_.finished) LogEnd(*taken_.finished);
-  if (taken_.rejected) {
-    spdlog::debug("refused caller={} {}", caller_, taken_.rejected->ToString());
+  if (part.taken.finished) LogEnd(part);
+  if (part.taken.rejected) {
+    spdlog::debug("refused caller={} {}", caller_, part.taken.rejected->ToString());
   }
-  if (taken_.finished || taken_.rejected) {
-    over_ = true;
-    stream_.reset();
+  if (part.taken.finished || part.taken.rejected) {
+    part.over = true;
+    part.stream.reset();
   }
-  return taken_;
+  return part.taken;
+}
+
+void Generation::TakeAll() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (!over(i)) Take(i);
+  }
+}
+
+bool Generation::over() const {
+  return std::ranges::all_of(parts_, [](const Part& part) { return part.over; });
 }
 
 void Generation::Cancel() {
-  if (stream_ != nullptr) stream_->RequestCancel();
+  for (Part& part : parts_) {
+    if (part.stream != nullptr) part.stream->RequestCancel();
+  }
 }
 
-void Generation::LogStart(const engine::Accepted& accepted) const {
+void Generation::LogStart(const Part& part) const {
+  const engine::Accepted& accepted = *part.taken.accepted;
   spdlog::info("start {} session={} caller={} new_tokens={} max_tokens={} queue={}",
-               Prefix(generation_id_), session_.empty() ? "one-off" : Prefix(session_), caller_,
+               Prefix(part.generation_id), session_.empty() ? "one-off" : Prefix(session_), caller_,
                num_input_tokens_, accepted.stopping.max_tokens, accepted.queue_position);
 }
 
-void Generation::LogEnd(const engine::Finished& finished) const {
+void Generation::LogEnd(const Part& part) const {
+  const engine::Finished& finished = *part.taken.finished;
   spdlog::info(
       "end {} {} prompt_tokens={} cached={} tokens={} ttft_ms={:.1f} ms={:.1f}{}{}",
-      Prefix(generation_id_), ReasonName(finished.reason), finished.usage.prompt_tokens,
+      Prefix(part.generation_id), ReasonName(finished.reason), finished.usage.prompt_tokens,
       finished.usage.cached_tokens, finished.usage.completion_tokens, finished.usage.ttft_ms,
       finished.usage.total_ms,
       finished.error.ok() ? "" : " error=", finished.error.ok() ? "" : finished.error.ToString());

@@ -77,6 +77,18 @@ void ResetSession(const Serving& serving, const Caller&, const v1::ResetSessionR
                                reply.With<SessionInfo>(Convert));
 }
 
+void ForkSession(const Serving& serving, const Caller& caller,
+                 const v1::ForkSessionRequest& request, Reply<v1::Session> reply) {
+  if (absl::Status length = CheckLength("label", request.label(), kMaxLabelBytes); !length.ok()) {
+    return reply(length);
+  }
+  engine::ForkSpec spec{.caller = caller.name};
+  if (request.has_at_turn()) spec.at_turn = request.at_turn();
+  if (!request.label().empty()) spec.label = request.label();
+  serving.engine->ForkSession(request.session_id(), std::move(spec),
+                              reply.With<SessionInfo>(Convert));
+}
+
 void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionRequest& request,
                   Reply<v1::CloseSessionResponse> reply) {
   serving.engine->CloseSession(request.session_id(),
@@ -84,11 +96,6 @@ void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionR
 }
 
 }  // namespace
-
-grpc::Status SessionService::Service::ForkSession(grpc::ServerContext*,
-                                                  const v1::ForkSessionRequest*, v1::Session*) {
-  return NotOffered("ForkSession");
-}
 
 grpc::Status SessionService::Service::SaveSession(grpc::ServerContext*,
                                                   const v1::SaveSessionRequest*,
@@ -110,6 +117,7 @@ void SessionService::Listen() {
       ServeUnary(host_, &service_, &Service::RequestUpdateSession, UpdateSession(host_)),
       ServeUnary(host_, &service_, &Service::RequestResetSession, ResetSession),
       ServeUnary(host_, &service_, &Service::RequestCloseSession, CloseSession),
+      ServeUnary(host_, &service_, &Service::RequestForkSession, ForkSession),
   };
 }
 

@@ -23,12 +23,11 @@ class SessionService {
   using Base = v1::SessionService;
   using Async = Base::WithAsyncMethod_CreateSession<Base::WithAsyncMethod_GetSession<
       Base::WithAsyncMethod_ListSessions<Base::WithAsyncMethod_UpdateSession<
-          Base::WithAsyncMethod_ResetSession<Base::WithAsyncMethod_CloseSession<Base::Service>>>>>>;
+          Base::WithAsyncMethod_ResetSession<Base::WithAsyncMethod_CloseSession<
+              Base::WithAsyncMethod_ForkSession<Base::Service>>>>>>>;
 
   class Service final : public Async {
    public:
-    grpc::Status ForkSession(grpc::ServerContext*, const v1::ForkSessionRequest*,
-                             v1::Session*) override;
     grpc::Status SaveSession(grpc::ServerContext*, const v1::SaveSessionRequest*,
                              grpc::ServerWriter<v1::SessionChunk>*) override;
     grpc::Status RestoreSession(grpc::ServerContext*, grpc::ServerReader<v1::SessionChunk>*,

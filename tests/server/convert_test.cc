@@ -180,8 +180,6 @@ TEST_F(ConvertTest, IdsOutsideTheVocabularyAreNamedAsTheyCame) {
 TEST_F(ConvertTest, CountsAndLengthsAreBounded) {
   ExpectField("request_id", "129",
               [](auto& request) { request.set_request_id(std::string(129, 'x')); });
-  ExpectField("n", "3", [](auto& request) { request.set_n(3); });
-  ExpectField("n", "0", [](auto& request) { request.set_n(0); });
   ExpectField("priority", "101", [](auto& request) { request.set_priority(101); });
   ExpectField("priority", "-2147483648",
               [](auto& request) { request.set_priority(std::numeric_limits<int32_t>::min()); });

@@ -33,7 +33,7 @@ class FakeCall final : public EventLoop::Reader, public std::enable_shared_from_
   void Leave() { generation_.Cancel(); }
   void OnReady() override {
     if (generation_.over()) return;
-    const engine::TokenStream::Taken& taken = generation_.Take();
+    const engine::TokenStream::Taken& taken = generation_.Take(0);
     if (taken.rejected) ended_.set_value(*taken.rejected);
     if (taken.finished) ended_.set_value(absl::OkStatus());
   }
