@@ -8,6 +8,7 @@
 
 #include "client/answer.h"
 #include "client/cli/block_printer.h"
+#include "client/client.h"
 #include "tests/client/luna_command.h"
 
 namespace luna {
@@ -233,6 +234,30 @@ TEST_F(ContinuationsTest, ASingleOneThatFailsIsTheError) {
   EXPECT_EQ(outcome.out, "w1 \n");
   EXPECT_EQ(outcome.err, "luna: Internal: the step failed\n");
   EXPECT_THAT(Run({"generate", "--json", "x"}).out, IsEmpty());
+}
+
+TEST_F(ContinuationsTest, TheUnaryCallHasTheOthersBesideTheFirst) {
+  StartUneven();
+  client::Client client(client::Connect({server_->address()}));
+  v1::GenerateRequest request;
+  request.set_text("x");
+  request.set_n(2);
+  const auto response = client.GenerateUnary(request);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->text(), "w1 w2 w3 w4 w5 ");
+  ASSERT_EQ(response->others_size(), 1);
+  EXPECT_EQ(response->others(0).text(), "1:w1 1:w2 1:w3 ");
+}
+
+TEST_F(ContinuationsTest, ThePythonExampleOfForks) {
+  Start();
+  testing_support::Subprocess python(
+      {"/usr/bin/python3", "client/python/luna_fork.py", server_->address()});
+  EXPECT_EQ(python.Wait(), 0) << python.error();
+  EXPECT_THAT(python.output(), HasSubstr(" In winter:w1 w2 "));
+  EXPECT_THAT(python.output(), HasSubstr("[2 blocks of its own, 2 shared]"));
+  EXPECT_THAT(python.output(), HasSubstr("seed 3: The door opened, and2:w1 "));
+  EXPECT_EQ(server_->open_sessions(), 0);
 }
 
 TEST_F(ContinuationsTest, ARefusalShowsNoHeading) {

@@ -46,6 +46,16 @@ class Inference final : public v1::InferenceService::Service {
     return grpc::Status::CANCELLED;
   }
 
+  grpc::Status GenerateUnary(grpc::ServerContext*, const v1::GenerateRequest* request,
+                             v1::GenerateResponse* response) override {
+    std::vector<Answer> answers;
+    if (const grpc::Status status = Accept(*request, answers); !status.ok()) return status;
+    for (Answer& answer : answers) {
+      Join(answer, answer.index == 0 ? *response : *response->add_others());
+    }
+    return grpc::Status::OK;
+  }
+
   grpc::Status Abort(grpc::ServerContext*, const v1::AbortRequest* request,
                      v1::AbortResponse* response) override {
     const std::lock_guard lock(state_.mutex);
@@ -152,6 +162,17 @@ class Inference final : public v1::InferenceService::Service {
                                                     : std::min(state_.behaviour.tokens_per_message,
                                                                answer.tokens - answer.done);
     return Delta(answer, count);
+  }
+
+  void Join(Answer& answer, v1::GenerateResponse& response) {
+    response.set_seed(answer.seed);
+    response.set_generation_id(answer.generation_id);
+    while (!answer.ended) {
+      const v1::GenerateEvent event = Next(answer);
+      response.mutable_text()->append(event.delta().text());
+      response.mutable_token_ids()->MergeFrom(event.delta().token_ids());
+      if (event.has_finished()) *response.mutable_finished() = event.finished();
+    }
   }
 
   static v1::GenerateEvent EventOf(const Answer& answer) {
