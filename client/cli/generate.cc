@@ -159,6 +159,7 @@ void AddGenerate(Registry& registry) {
       ->needs(json);
   command->add_option("--n", options->n, "Answers to the same prompt, each with a seed of its own")
       ->transform(Whole<uint32_t>(1, kMostContinuations))
+      ->type_name("N")
       ->excludes(session);
   command->add_flag("--verbose", options->verbose,
                     "After each answer, on standard error: its tokens, its end and its seed");

@@ -181,7 +181,7 @@ absl::Status Restore(const Options& options) {
 
 // --file and --name, one of which has to be given.
 void AddPlace(CLI::App* command, Options& options, const char* file_help) {
-  CLI::Option_group* const place = command->add_option_group("Place", "one of them");
+  CLI::Option_group* const place = command->add_option_group("Place");
   place->add_option("--file", options.file, file_help)
       ->type_name("PATH")
       ->check([](const std::string& path) { return path.empty() ? "'' is not a path" : ""; }, "");

@@ -61,7 +61,7 @@ void AddSessionLimits(Registry& registry, CLI::App* sessions) {
       sessions->add_subcommand("quota", "For the operator: sets what a session may hold");
   AddServerOption(quota, &quota_options->server);
   quota->add_option("ID", quota_options->id, "The session's id, or its handle")->required();
-  CLI::Option_group* const limits = quota->add_option_group("Limits", "one of them, or both");
+  CLI::Option_group* const limits = quota->add_option_group("Limits");
   limits->add_option("--quota", quota_options->quota_bytes, "The most it may hold; as in 64M")
       ->transform(Bytes())
       ->type_name("BYTES");
@@ -70,7 +70,7 @@ void AddSessionLimits(Registry& registry, CLI::App* sessions) {
                    "What is kept for it whatever others need; 0: nothing")
       ->transform(Bytes())
       ->type_name("BYTES");
-  limits->require_option(1, 2);
+  limits->require_option(1, 0);  // at least one
   quota->add_flag("--json", quota_options->json, "JSON instead of a line");
   registry.OnParsed(quota, quota_options, Quota);
 
