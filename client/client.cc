@@ -16,22 +16,24 @@ std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {
   return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout);
 }
 
-// Ties a cancellation to a call for as long as the call's context lives.
+}  // namespace
+
+// Ties a cancellation, if there is one, to a call for as long as the call's context lives.
 class Attachment {
  public:
-  using Attach = std::function<void(grpc::ClientContext*)>;
-  Attachment(Attach attach, grpc::ClientContext* context) : attach_(std::move(attach)) {
-    attach_(context);
+  Attachment(Cancellation* cancellation, grpc::ClientContext& context)
+      : cancellation_(cancellation) {
+    if (cancellation_ != nullptr) cancellation_->Attach(&context);
   }
-  ~Attachment() { attach_(nullptr); }
+  ~Attachment() {
+    if (cancellation_ != nullptr) cancellation_->Attach(nullptr);
+  }
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
  private:
-  Attach attach_;
+  Cancellation* const cancellation_;
 };
-
-}  // namespace
 
 void Cancellation::Cancel() {
   const std::lock_guard lock(mutex_);
@@ -72,21 +74,17 @@ absl::StatusOr<Response> Client::Call(Stub& stub,
   return response;
 }
 
-absl::StatusOr<Answer> Client::Generate(const v1::GenerateRequest& request,
-                                        const EventCallback& on_event, Cancellation* cancellation) {
+absl::Status Client::ReadEvents(const v1::GenerateRequest& request,
+                                const std::function<absl::Status(const v1::GenerateEvent&)>& add,
+                                const EventCallback& on_event, Cancellation* cancellation) {
   grpc::ClientContext context;
-  const Attachment attachment(
-      [cancellation](grpc::ClientContext* live) {
-        if (cancellation != nullptr) cancellation->Attach(live);
-      },
-      &context);
+  const Attachment attachment(cancellation, context);
   const auto reader = inference_->Generate(&context, request);
-  Answer answer;
   absl::Status broken;
   v1::GenerateEvent event;
   while (reader->Read(&event)) {
     if (!broken.ok()) continue;  // only drains what is left of a stream that is being cancelled
-    broken = answer.Add(event);
+    broken = add(event);
     if (!broken.ok()) {
       context.TryCancel();
     } else if (on_event) {
@@ -94,10 +92,28 @@ absl::StatusOr<Answer> Client::Generate(const v1::GenerateRequest& request,
     }
   }
   const absl::Status status = FromGrpc(reader->Finish());
-  LUNA_RETURN_IF_ERROR(broken);
-  LUNA_RETURN_IF_ERROR(status);
+  return broken.ok() ? status : broken;
+}
+
+absl::StatusOr<Answer> Client::Generate(const v1::GenerateRequest& request,
+                                        const EventCallback& on_event, Cancellation* cancellation) {
+  Answer answer;
+  LUNA_RETURN_IF_ERROR(ReadEvents(
+      request, [&answer](const v1::GenerateEvent& event) { return answer.Add(event); }, on_event,
+      cancellation));
   if (!answer.has_finished) return absl::DataLossError("the stream ended without a finish");
   return answer;
+}
+
+absl::StatusOr<Answers> Client::GenerateMany(const v1::GenerateRequest& request,
+                                             const EventCallback& on_event,
+                                             Cancellation* cancellation) {
+  Answers answers(request.has_n() ? request.n() : 1);
+  LUNA_RETURN_IF_ERROR(ReadEvents(
+      request, [&answers](const v1::GenerateEvent& event) { return answers.Add(event); }, on_event,
+      cancellation));
+  LUNA_RETURN_IF_ERROR(answers.AllEnded());
+  return answers;
 }
 
 absl::StatusOr<v1::GenerateResponse> Client::GenerateUnary(const v1::GenerateRequest& request) {
@@ -166,6 +182,81 @@ absl::Status Client::CloseSession(std::string_view session_id) {
   return Call(*sessions_, &v1::SessionService::Stub::CloseSession, request).status();
 }
 
+absl::StatusOr<v1::Session> Client::ForkSession(const v1::ForkSessionRequest& request) {
+  return Call(*sessions_, &v1::SessionService::Stub::ForkSession, request);
+}
+
+absl::Status Client::SaveSession(std::string_view session_id, const DataCallback& on_data,
+                                 Cancellation* cancellation) {
+  grpc::ClientContext context;
+  const Attachment attachment(cancellation, context);
+  v1::SaveSessionRequest request;
+  request.set_session_id(std::string(session_id));
+  const auto reader = sessions_->SaveSession(&context, request);
+  absl::Status broken;
+  bool empty = true;
+  v1::SessionChunk chunk;
+  while (reader->Read(&chunk)) {
+    if (!broken.ok() || chunk.data().empty()) continue;
+    empty = false;
+    broken = on_data(chunk.data());
+    if (!broken.ok()) context.TryCancel();
+  }
+  const absl::Status status = FromGrpc(reader->Finish());
+  LUNA_RETURN_IF_ERROR(broken);
+  LUNA_RETURN_IF_ERROR(status);
+  return empty ? absl::DataLossError("the server sent an empty snapshot") : absl::OkStatus();
+}
+
+absl::Status Client::SaveSessionAs(std::string_view session_id, std::string_view name) {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(call_timeout_));
+  v1::SaveSessionRequest request;
+  request.set_session_id(std::string(session_id));
+  request.set_name(std::string(name));
+  const auto reader = sessions_->SaveSession(&context, request);
+  v1::SessionChunk chunk;
+  while (reader->Read(&chunk)) {
+  }
+  return FromGrpc(reader->Finish());
+}
+
+absl::StatusOr<v1::Session> Client::RestoreSession(const DataSource& next,
+                                                   Cancellation* cancellation) {
+  grpc::ClientContext context;
+  const Attachment attachment(cancellation, context);
+  v1::Session session;
+  const auto writer = sessions_->RestoreSession(&context, &session);
+  absl::Status broken;
+  while (true) {
+    absl::StatusOr<std::string> data = next();
+    broken = data.status();
+    if (!broken.ok()) context.TryCancel();
+    if (!broken.ok() || data->empty()) break;
+    v1::SessionChunk chunk;
+    chunk.set_data(*std::move(data));
+    if (!writer->Write(chunk)) break;  // refused; the status says why
+  }
+  writer->WritesDone();
+  const absl::Status status = FromGrpc(writer->Finish());
+  LUNA_RETURN_IF_ERROR(broken);
+  LUNA_RETURN_IF_ERROR(status);
+  return session;
+}
+
+absl::StatusOr<v1::Session> Client::RestoreSessionFrom(std::string_view name) {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(call_timeout_));
+  v1::Session session;
+  const auto writer = sessions_->RestoreSession(&context, &session);
+  v1::SessionChunk chunk;
+  chunk.set_name(std::string(name));
+  writer->Write(chunk);
+  writer->WritesDone();
+  LUNA_RETURN_IF_ERROR(FromGrpc(writer->Finish()));
+  return session;
+}
+
 absl::StatusOr<v1::PoolMemory> Client::GetPool() {
   return Call(*monitor_, &v1::MonitorService::Stub::GetPool, v1::GetPoolRequest());
 }
@@ -183,11 +274,7 @@ absl::StatusOr<v1::Load> Client::GetLoad() {
 absl::Status Client::WatchMemory(absl::Duration interval, const SnapshotCallback& on_snapshot,
                                  Cancellation* cancellation) {
   grpc::ClientContext context;
-  const Attachment attachment(
-      [cancellation](grpc::ClientContext* live) {
-        if (cancellation != nullptr) cancellation->Attach(live);
-      },
-      &context);
+  const Attachment attachment(cancellation, context);
   v1::WatchMemoryRequest request;
   request.mutable_interval()->set_seconds(absl::ToInt64Seconds(interval));
   request.mutable_interval()->set_nanos(
@@ -212,6 +299,18 @@ absl::StatusOr<uint32_t> Client::Drain() {
 
 absl::StatusOr<v1::CheckInvariantsResponse> Client::CheckInvariants() {
   return Call(*admin_, &v1::AdminService::Stub::CheckInvariants, v1::CheckInvariantsRequest());
+}
+
+absl::StatusOr<v1::EvictSessionResponse> Client::EvictSession(std::string_view session_id,
+                                                              bool force) {
+  v1::EvictSessionRequest request;
+  request.set_session_id(std::string(session_id));
+  request.set_force(force);
+  return Call(*admin_, &v1::AdminService::Stub::EvictSession, request);
+}
+
+absl::StatusOr<v1::SetQuotaResponse> Client::SetQuota(const v1::SetQuotaRequest& request) {
+  return Call(*admin_, &v1::AdminService::Stub::SetQuota, request);
 }
 
 absl::Status Client::CheckHealth(std::string_view service) {

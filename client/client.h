@@ -5,6 +5,7 @@
 
 #include <grpcpp/client_context.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,7 +33,7 @@ class Cancellation {
   bool cancelled() const;
 
  private:
-  friend class Client;
+  friend class Attachment;
   // Null when the call is over.
   void Attach(grpc::ClientContext* context);
 
@@ -47,6 +48,10 @@ class Client {
   using EventCallback = std::function<void(const v1::GenerateEvent&)>;
   // False ends the stream.
   using SnapshotCallback = std::function<bool(const v1::MemorySnapshot&)>;
+  using DataCallback = std::function<absl::Status(std::string_view)>;
+  // The next piece, of at most kMaxChunkBytes; empty: the end.
+  using DataSource = std::function<absl::StatusOr<std::string>()>;
+  static constexpr size_t kMaxChunkBytes = 512 * 1024;
 
   explicit Client(std::shared_ptr<grpc::ChannelInterface> channel,
                   absl::Duration call_timeout = absl::Seconds(30));
@@ -56,6 +61,11 @@ class Client {
   absl::StatusOr<Answer> Generate(const v1::GenerateRequest& request,
                                   const EventCallback& on_event = nullptr,
                                   Cancellation* cancellation = nullptr);
+  // The same for the request's n continuations, whose events come mixed. An error event ends its
+  // own continuation alone and is in the answers; the status is the stream's.
+  absl::StatusOr<Answers> GenerateMany(const v1::GenerateRequest& request,
+                                       const EventCallback& on_event = nullptr,
+                                       Cancellation* cancellation = nullptr);
   absl::StatusOr<v1::GenerateResponse> GenerateUnary(const v1::GenerateRequest& request);
   // True if it was live.
   absl::StatusOr<bool> Abort(std::string_view generation_id, bool keep_partial);
@@ -70,6 +80,20 @@ class Client {
   // Keeps the first `to_turn` turns.
   absl::StatusOr<v1::Session> ResetSession(std::string_view session_id, uint32_t to_turn = 0);
   absl::Status CloseSession(std::string_view session_id);
+  // The new session.
+  absl::StatusOr<v1::Session> ForkSession(const v1::ForkSessionRequest& request);
+
+  // Streams a session's snapshot; an error of `on_data` ends the stream and is returned. Not OK:
+  // what came before is no snapshot, though it may look like one.
+  absl::Status SaveSession(std::string_view session_id, const DataCallback& on_data,
+                           Cancellation* cancellation = nullptr);
+  // Into the entry `name` of the server's state directory.
+  absl::Status SaveSessionAs(std::string_view session_id, std::string_view name);
+  // From what SaveSession gave, cut anywhere; an error of `next` ends the call, changes nothing on
+  // the server and is returned.
+  absl::StatusOr<v1::Session> RestoreSession(const DataSource& next,
+                                             Cancellation* cancellation = nullptr);
+  absl::StatusOr<v1::Session> RestoreSessionFrom(std::string_view name);
 
   absl::StatusOr<v1::PoolMemory> GetPool();
   // By id or handle.
@@ -82,6 +106,10 @@ class Client {
   // Live generations that the drain waits for.
   absl::StatusOr<uint32_t> Drain();
   absl::StatusOr<v1::CheckInvariantsResponse> CheckInvariants();
+  // By id or handle; without `force` the guarantee stays.
+  absl::StatusOr<v1::EvictSessionResponse> EvictSession(std::string_view session_id, bool force);
+  // What is unset stays as it is.
+  absl::StatusOr<v1::SetQuotaResponse> SetQuota(const v1::SetQuotaRequest& request);
 
   // grpc.health.v1: OK when SERVING; `service` empty asks for the whole server. UNAVAILABLE when it
   // is not serving.
@@ -93,6 +121,10 @@ class Client {
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
                                 const Request& request);
+  // Reads a Generate stream to its end. The first error of `add` ends it and is returned.
+  absl::Status ReadEvents(const v1::GenerateRequest& request,
+                          const std::function<absl::Status(const v1::GenerateEvent&)>& add,
+                          const EventCallback& on_event, Cancellation* cancellation);
 
   std::shared_ptr<grpc::ChannelInterface> channel_;
   absl::Duration call_timeout_;

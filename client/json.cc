@@ -2,6 +2,10 @@
 
 #include <google/protobuf/timestamp.pb.h>
 
+#include <utility>
+
+#include "core/base/absl_view.h"
+
 namespace luna::client {
 namespace {
 
@@ -115,6 +119,21 @@ Json ToJson(const Answer& answer) {
   return json;
 }
 
+Json ToJson(const Answers& answers) {
+  Json continuations = Json::array();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Json json = ToJson(answers.answer(i));
+    const absl::Status& status = answers.status(i);
+    if (!status.ok()) {
+      json["finish_reason"] = Name(v1::FINISH_REASON_ERROR);
+      json["error"] = {{"code", absl::StatusCodeToString(status.code())},
+                       {"message", StdView(status.message())}};
+    }
+    continuations.push_back(std::move(json));
+  }
+  return {{"continuations", std::move(continuations)}};
+}
+
 Json ToJson(const v1::Session& session) {
   return {{"id", session.id()},
           {"label", session.label()},
@@ -130,7 +149,8 @@ Json ToJson(const v1::Session& session) {
           {"dropped_turns", session.dropped_turns()},
           {"last_text", session.last_text()},
           {"created", Seconds(session.created())},
-          {"last_active", Seconds(session.last_active())}};
+          {"last_active", Seconds(session.last_active())},
+          {"other_numerics", session.other_numerics()}};
 }
 
 Json ToJson(const v1::SessionMemory& memory) {
@@ -147,6 +167,7 @@ Json ToJson(const v1::SessionMemory& memory) {
           {"shared_blocks", memory.shared_blocks()},
           {"used_bytes", memory.used_bytes()},
           {"charged_bytes", memory.charged_bytes()},
+          {"split_bytes", memory.split_bytes()},
           {"slack_bytes", memory.slack_bytes()},
           {"peak_bytes", memory.peak_bytes()},
           {"guaranteed_bytes", memory.guaranteed_bytes()},
@@ -165,6 +186,7 @@ Json ToJson(const v1::PoolMemory& pool) {
           {"free_blocks", pool.free_blocks()},
           {"cached_blocks", pool.cached_blocks()},
           {"charged_blocks", pool.charged_blocks()},
+          {"shared_blocks", pool.shared_blocks()},
           {"reserved_blocks", pool.reserved_blocks()},
           {"peak_charged_blocks", pool.peak_charged_blocks()},
           {"weights_bytes", pool.weights_bytes()}};

@@ -26,6 +26,9 @@ Json ToJson(const v1::Usage& usage);
 Json ToJson(const v1::TokenLogprobs& logprobs);
 // text, token_ids, finish_reason, limit?, stop?, stop_id?, turn, seed, usage, logprobs?.
 Json ToJson(const Answer& answer);
+// continuations: of each what an answer has, and error {code, message} where an error event ended
+// it.
+Json ToJson(const Answers& answers);
 Json ToJson(const v1::Session& session);
 Json ToJson(const v1::SessionMemory& memory);
 Json ToJson(const v1::PoolMemory& pool);

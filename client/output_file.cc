@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/write_all.h"
 #include "core/base/check.h"
 
 namespace luna::client {
@@ -20,17 +21,6 @@ absl::Status CannotWrite(int error, const std::string& path) {
 bool IsRegular(int fd) {
   struct stat info {};
   return fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-// 0, or the error.
-int WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
 }
 
 }  // namespace

@@ -76,7 +76,11 @@ absl::Status Check(const Options& options) {
 absl::Status Drain(const Options& options) {
   client::Client client(client::Connect({options.server}));
   LUNA_ASSIGN_OR_RETURN(const uint32_t live, client.Drain());
-  std::cout << "draining; " << live << " live\n";
+  if (options.json) {
+    std::cout << client::Dump({{"live_generations", live}});
+  } else {
+    std::cout << "draining; " << live << " live\n";
+  }
   return absl::OkStatus();
 }
 
@@ -115,6 +119,7 @@ void AddAdmin(Registry& registry) {
   CLI::App* const drain =
       admin->add_subcommand("drain", "Nothing new is taken; what is live finishes");
   AddServerOption(drain, &drain_options->server);
+  drain->add_flag("--json", drain_options->json, "JSON instead of a line");
   registry.OnParsed(drain, drain_options, Drain);
 }
 

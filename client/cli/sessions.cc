@@ -1,9 +1,12 @@
-// luna sessions list | show | close.
+// luna sessions list | show | fork | close; the others are added from files of their own.
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "client/cli/command.h"
+#include "client/cli/number.h"
+#include "client/cli/session_commands.h"
 #include "client/cli/top_frame.h"
 #include "client/client.h"
 #include "client/json.h"
@@ -17,6 +20,8 @@ namespace {
 struct Options {
   std::string server;
   std::string id;
+  std::optional<uint32_t> at_turn;
+  std::string label;
   bool json = false;
 };
 
@@ -47,9 +52,12 @@ void Print(const v1::Session& session, const v1::SessionMemory& memory) {
       absl::StrFormat("%d, %d left of the context", session.tokens(), session.context_left()));
   row("policy", std::string(client::Name(session.context_policy())));
   if (!session.system().empty()) row("system", term::OneLine(session.system()));
-  row("cache", absl::StrFormat("%d blocks, %s charged, %s used, peak %s",
+  if (session.other_numerics()) {
+    row("numerics", "others than those it was saved under: its next words may differ");
+  }
+  row("cache", absl::StrFormat("%d blocks (%d shared), %s charged, %s used, peak %s",
                                memory.private_blocks() + memory.shared_blocks(),
-                               term::Bytes(memory.charged_bytes()),
+                               memory.shared_blocks(), term::Bytes(memory.charged_bytes()),
                                term::Bytes(memory.used_bytes()), term::Bytes(memory.peak_bytes())));
   row("limits", absl::StrFormat("guarantee %s, quota %s", term::Bytes(session.guarantee_bytes()),
                                 term::Bytes(session.quota_bytes())));
@@ -74,6 +82,17 @@ absl::Status Show(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status Fork(const Options& options) {
+  client::Client client(client::Connect({options.server}));
+  v1::ForkSessionRequest request;
+  request.set_session_id(options.id);
+  if (options.at_turn) request.set_at_turn(*options.at_turn);
+  request.set_label(options.label);
+  LUNA_ASSIGN_OR_RETURN(const v1::Session session, client.ForkSession(request));
+  std::cout << (options.json ? client::Dump(client::ToJson(session)) : session.id() + "\n");
+  return absl::OkStatus();
+}
+
 absl::Status Close(const Options& options) {
   client::Client client(client::Connect({options.server}));
   return client.CloseSession(options.id);
@@ -83,7 +102,7 @@ absl::Status Close(const Options& options) {
 
 void AddSessions(Registry& registry) {
   CLI::App* const sessions =
-      registry.app.add_subcommand("sessions", "Lists, shows and closes sessions of yours");
+      registry.app.add_subcommand("sessions", "Sessions: what they hold, forks, snapshots, limits");
   sessions->require_subcommand(1);
 
   auto list_options = std::make_shared<Options>();
@@ -98,6 +117,22 @@ void AddSessions(Registry& registry) {
   show->add_option("ID", show_options->id, "The session's id")->required();
   show->add_flag("--json", show_options->json, "JSON instead of lines");
   registry.OnParsed(show, show_options, Show);
+
+  auto fork_options = std::make_shared<Options>();
+  CLI::App* const fork =
+      sessions->add_subcommand("fork", "A new session that goes on from this one; prints its id");
+  AddServerOption(fork, &fork_options->server);
+  fork->add_option("ID", fork_options->id, "The session's id")->required();
+  fork->add_option("--at-turn", fork_options->at_turn,
+                   "After its first N turns; unset: all of them")
+      ->transform(Whole<uint32_t>())
+      ->type_name("N");
+  fork->add_option("--label", fork_options->label, "Of the new session; unset: the old one's");
+  fork->add_flag("--json", fork_options->json, "The new session as JSON instead of its id");
+  registry.OnParsed(fork, fork_options, Fork);
+
+  AddSessionFiles(registry, sessions);
+  AddSessionLimits(registry, sessions);
 
   auto close_options = std::make_shared<Options>();
   CLI::App* const close =

@@ -1,6 +1,9 @@
 #include "client/cli/top_frame.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -19,9 +22,9 @@ using term::Line;
 using term::Style;
 
 constexpr int kQuotaBarColumns = 11;
-// All columns but the name take 62.
-constexpr int kNameColumns = 18;
-constexpr int kOtherColumns = 62;
+// With the blanks around the name.
+constexpr int kNameColumns = 18;       // where all names are short
+constexpr int kLeastNameColumns = 12;  // where there is little room
 
 Color ColorOf(v1::SessionState state) {
   switch (state) {
@@ -79,19 +82,23 @@ std::string LoadLine(const v1::Load& load, int columns, const Style& style) {
   return line.str();
 }
 
-std::string HeadLine(int name_columns, int columns, const Style& style) {
+// What sessions hold in full, each shared block with every one of them, fits in less.
+std::string SharedLine(const v1::MemorySnapshot& snapshot, int columns, const Style& style) {
+  const v1::PoolMemory& pool = snapshot.pool();
   Line line(style, columns);
-  const auto head = [&line](std::string_view text, int width, Align align) {
-    line.Cell(text, width, align, Color::kDim);
-  };
-  head(" SESSION", name_columns, Align::kLeft);
-  head("STATE", 8, Align::kLeft);
-  head("TURN", 5, Align::kRight);
-  head("TOKENS", 8, Align::kRight);
-  head("TOK/S", 7, Align::kRight);
-  head("BLOCKS", 7, Align::kRight);
-  head("KV", 9, Align::kRight);
-  head("  OF QUOTA", 2 + kQuotaBarColumns + 5, Align::kLeft);
+  line.Text(" Shared  ", Color::kDim);
+  if (pool.shared_blocks() == 0) return line.Text("nothing", Color::kDim).str();
+  uint64_t sessions_bytes = 0;
+  for (const auto& memory : snapshot.sessions()) sessions_bytes += memory.charged_bytes();
+  const uint64_t held_bytes = pool.charged_blocks() * pool.block_bytes();
+  const uint64_t saved_bytes = sessions_bytes > held_bytes ? sessions_bytes - held_bytes : 0;
+  line.Text(term::Bytes(pool.shared_blocks() * pool.block_bytes()), Color::kBold);
+  line.Text(absl::StrCat("  saves ", term::Bytes(saved_bytes)));
+  const std::string in_full = term::Bytes(sessions_bytes);
+  const std::string held = term::Bytes(held_bytes);
+  const std::string words = absl::StrCat(": sessions' ", in_full, " fit in ", held);
+  const bool fits = term::DisplayWidth(words) <= line.left();
+  line.Text(fits ? words : absl::StrCat(": ", in_full, " in ", held), Color::kDim);
   return line.str();
 }
 
@@ -102,21 +109,142 @@ std::string NameOf(const v1::SessionMemory& memory) {
   return absl::StrCat(memory.ephemeral() ? "one-off " : "", memory.session_id().substr(0, 8));
 }
 
-std::string RowLine(const v1::SessionMemory& memory, int name_columns, int columns,
-                    const Style& style) {
-  const double share = Share(memory.charged_bytes(), memory.quota_bytes());
+// A column beside the name: its head, its width with the blank before it, and what it says of a
+// session.
+struct Column {
+  std::string_view head;
+  int width;
+  Align align;
+  void (*draw)(Line& line, const Column& column, const v1::SessionMemory& memory,
+               const v1::PoolMemory& pool);
+};
+
+void Count(Line& line, const Column& column, uint64_t count) {
+  line.Cell(absl::StrCat(count), column.width, column.align);
+}
+
+void Memory(Line& line, const Column& column, uint64_t bytes) {
+  line.Cell(term::Bytes(bytes), column.width, column.align);
+}
+
+constexpr Column kState = {
+    "STATE", 8, Align::kLeft,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      line.Cell(client::Name(memory.state()), column.width, column.align, ColorOf(memory.state()));
+    }};
+constexpr Column kTurn = {"TURN", 5, Align::kRight,
+                          [](Line& line, const Column& column, const v1::SessionMemory& memory,
+                             const v1::PoolMemory&) { Count(line, column, memory.turn()); }};
+constexpr Column kTokens = {
+    "TOKENS", 8, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      line.Cell(term::WithCommas(memory.tokens()), column.width, column.align);
+    }};
+constexpr Column kSpeed = {
+    "TOK/S", 7, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      const bool writing = memory.state() == v1::SESSION_STATE_DECODE;
+      line.Cell(absl::StrFormat("%.1f", memory.tokens_per_s()), column.width, column.align,
+                writing ? Color::kPlain : Color::kDim);
+    }};
+constexpr Column kPrivate = {
+    "PRIV", 6, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Count(line, column, memory.private_blocks());
+    }};
+constexpr Column kShared = {
+    "SHARED", 7, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Count(line, column, memory.shared_blocks());
+    }};
+constexpr Column kSharedBytes = {"SHARED KV", 10, Align::kRight,
+                                 [](Line& line, const Column& column,
+                                    const v1::SessionMemory& memory, const v1::PoolMemory& pool) {
+                                   Memory(line, column,
+                                          memory.shared_blocks() * pool.block_bytes());
+                                 }};
+constexpr Column kCharged = {
+    "KV", 9, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Memory(line, column, memory.charged_bytes());
+    }};
+constexpr Column kSplit = {
+    "KV SPLIT", 9, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Memory(line, column, memory.split_bytes());
+    }};
+constexpr Column kGuarantee = {
+    "GUARANT", 9, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Memory(line, column, memory.guaranteed_bytes());
+    }};
+constexpr Column kQuota = {
+    "QUOTA", 9, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Memory(line, column, memory.quota_bytes());
+    }};
+constexpr Column kOfQuota = {
+    "USED", 5, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      const double share = Share(memory.charged_bytes(), memory.quota_bytes());
+      line.Cell(absl::StrFormat("%.0f%%", 100 * share), column.width, column.align);
+    }};
+constexpr Column kQuotaBar = {
+    "  OF QUOTA", 2 + kQuotaBarColumns, Align::kLeft,
+    [](Line& line, const Column&, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      line.Cell("", 2).Bar(Share(memory.charged_bytes(), memory.quota_bytes()), kQuotaBarColumns);
+    }};
+constexpr Column kEvictions = {
+    "EVICT", 6, Align::kRight,
+    [](Line& line, const Column& column, const v1::SessionMemory& memory, const v1::PoolMemory&) {
+      Count(line, column, memory.evictions());
+    }};
+
+using Columns = std::vector<const Column*>;
+
+int WidthOf(const Columns& columns) {
+  int width = 0;
+  for (const Column* column : columns) width += column->width;
+  return width;
+}
+
+// Those that fit beside the shortest name, in their order on the line. The first in the order of
+// importance that does not fit is left out with all that matter less, so that a narrower terminal
+// shows less and never something else.
+Columns ColumnsFor(int columns) {
+  constexpr std::array kInOrder = {&kState,  &kTurn,        &kTokens,   &kSpeed,    &kPrivate,
+                                   &kShared, &kSharedBytes, &kCharged,  &kSplit,    &kGuarantee,
+                                   &kQuota,  &kOfQuota,     &kQuotaBar, &kEvictions};
+  constexpr std::array kByImportance = {&kState,  &kCharged,   &kOfQuota,  &kTokens,     &kPrivate,
+                                        &kShared, &kGuarantee, &kQuota,    &kEvictions,  &kSpeed,
+                                        &kTurn,   &kSplit,     &kQuotaBar, &kSharedBytes};
+  int left = columns - kLeastNameColumns;
+  std::set<const Column*> kept;
+  for (const Column* column : kByImportance) {
+    left -= column->width;
+    if (left < 0) break;
+    kept.insert(column);
+  }
+  Columns shown;
+  std::copy_if(kInOrder.begin(), kInOrder.end(), std::back_inserter(shown),
+               [&kept](const Column* column) { return kept.count(column) > 0; });
+  return shown;
+}
+
+std::string HeadLine(const Columns& shown, int name_columns, int columns, const Style& style) {
+  Line line(style, columns);
+  line.Cell(" SESSION", name_columns, Align::kLeft, Color::kDim);
+  for (const Column* column : shown) {
+    line.Cell(column->head, column->width, column->align, Color::kDim);
+  }
+  return line.str();
+}
+
+std::string RowLine(const v1::SessionMemory& memory, const v1::PoolMemory& pool,
+                    const Columns& shown, int name_columns, int columns, const Style& style) {
   Line line(style, columns);
   line.Cell(" ", 1).Cell(NameOf(memory), name_columns - 2, Align::kLeft, Color::kBold).Cell(" ", 1);
-  line.Cell(client::Name(memory.state()), 8, Align::kLeft, ColorOf(memory.state()));
-  line.Cell(absl::StrCat(memory.turn()), 5, Align::kRight);
-  line.Cell(term::WithCommas(memory.tokens()), 8, Align::kRight);
-  const bool writing = memory.state() == v1::SESSION_STATE_DECODE;
-  line.Cell(absl::StrFormat("%.1f", memory.tokens_per_s()), 7, Align::kRight,
-            writing ? Color::kPlain : Color::kDim);
-  line.Cell(absl::StrCat(memory.private_blocks() + memory.shared_blocks()), 7, Align::kRight);
-  line.Cell(term::Bytes(memory.charged_bytes()), 9, Align::kRight);
-  line.Cell("", 2).Bar(share, kQuotaBarColumns);
-  line.Cell(absl::StrFormat("%.0f%%", 100 * share), 5, Align::kRight, Color::kDim);
+  for (const Column* column : shown) column->draw(line, *column, memory, pool);
   return line.str();
 }
 
@@ -134,10 +262,12 @@ std::vector<const v1::SessionMemory*> InOrder(const v1::MemorySnapshot& snapshot
 }
 
 // As wide as the longest name where there is room.
-int NameColumns(const std::vector<const v1::SessionMemory*>& rows, int columns) {
+int NameColumns(const std::vector<const v1::SessionMemory*>& rows, const Columns& shown,
+                int columns) {
   int longest = 0;
   for (const auto* memory : rows) longest = std::max(longest, term::DisplayWidth(NameOf(*memory)));
-  return std::max(kNameColumns, std::min(longest + 2, columns - kOtherColumns));
+  const int room = std::max(kLeastNameColumns, columns - WidthOf(shown));
+  return std::clamp(longest + 2, std::min(kNameColumns, room), room);
 }
 
 }  // namespace
@@ -145,17 +275,20 @@ int NameColumns(const std::vector<const v1::SessionMemory*>& rows, int columns) 
 std::vector<std::string> RenderTop(const v1::MemorySnapshot& snapshot, term::Size size,
                                    const Style& style) {
   const auto order = InOrder(snapshot);
-  const int name_columns = NameColumns(order, size.columns);
+  const Columns shown_columns = ColumnsFor(size.columns);
+  const int name_columns = NameColumns(order, shown_columns, size.columns);
   std::vector<std::string> lines = {PoolLine(snapshot.pool(), size.columns, style),
                                     BlocksLine(snapshot.pool(), size.columns, style),
+                                    SharedLine(snapshot, size.columns, style),
                                     SpeedLine(snapshot.load(), size.columns, style),
                                     LoadLine(snapshot.load(), size.columns, style),
-                                    HeadLine(name_columns, size.columns, style)};
+                                    HeadLine(shown_columns, name_columns, size.columns, style)};
   const size_t rows = static_cast<size_t>(std::max(size.rows, 1));
   const size_t room = rows > lines.size() ? rows - lines.size() : 0;
   const size_t shown = order.size() <= room ? order.size() : (room > 0 ? room - 1 : 0);
   for (size_t i = 0; i < shown; ++i) {
-    lines.push_back(RowLine(*order[i], name_columns, size.columns, style));
+    lines.push_back(
+        RowLine(*order[i], snapshot.pool(), shown_columns, name_columns, size.columns, style));
   }
   if (shown < order.size()) {
     Line line(style, size.columns);

@@ -12,8 +12,9 @@
 
 namespace luna::cli {
 
-// Pool, load, then one row a session, those at work first, at most size.rows lines; the last one
-// counts the sessions that did not fit.
+// Pool, what sharing saves, load, then one row a session, those at work first, at most size.rows
+// lines; the last one counts the sessions that did not fit. Every line fits size.columns: where a
+// terminal is narrow, the columns that matter least are left out.
 std::vector<std::string> RenderTop(const v1::MemorySnapshot& snapshot, term::Size size,
                                    const term::Style& style);
 

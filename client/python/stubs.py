@@ -2,6 +2,7 @@
 
 Needs Debian's protobuf-compiler, protobuf-compiler-grpc, python3-protobuf and python3-grpcio.
 """
+import fcntl
 import pathlib
 import shutil
 import subprocess
@@ -17,8 +18,11 @@ def load():
     protos = sorted(PROTO.glob("luna/v1/*.proto"))
     newest = max(path.stat().st_mtime for path in protos)
     made = STUBS / "luna" / "v1" / "inference_pb2_grpc.py"
-    if not made.exists() or made.stat().st_mtime < newest:
-        _generate(protos)
+    STUBS.mkdir(parents=True, exist_ok=True)
+    with open(STUBS / "lock", "w") as lock:  # two examples may be started at the same moment
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() or made.stat().st_mtime < newest:
+            _generate(protos)
     sys.path.insert(0, str(STUBS))
 
 
@@ -27,7 +31,6 @@ def _generate(protos):
     if plugin is None or shutil.which("protoc") is None:
         sys.exit("protoc or grpc_python_plugin is missing: "
                  "apt-get install protobuf-compiler protobuf-compiler-grpc")
-    STUBS.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         ["protoc", f"-I{PROTO}", f"--python_out={STUBS}", f"--grpc_out={STUBS}",
          f"--plugin=protoc-gen-grpc={plugin}", *map(str, protos)],

@@ -191,11 +191,19 @@ TEST_F(CliWithServerTest, ModelHealthAndAdmin) {
   EXPECT_THAT(Run({"model"}).out, HasSubstr("no template"));
   EXPECT_EQ(Run({"health"}).code, 0);
   EXPECT_EQ(Run({"health", "--service", "no.such.Service"}).code, 1);
-  EXPECT_THAT(Run({"admin", "drain"}).out, HasSubstr("2 live"));
+  EXPECT_EQ(Run({"admin", "drain"}).out, "draining; 2 live\n");
+  EXPECT_EQ(Run({"admin", "drain", "--json"}).Json()["live_generations"], 2);
   const Outcome check = Run({"admin", "check"});
   EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out, HasSubstr("block 7 is held twice"));
+  EXPECT_EQ(
+      check.out,
+      "the ledger is wrong at tick 42\n  block 7 is held twice\n  block 9 is held by nobody\n");
+  EXPECT_EQ(check.err, "luna: Data loss: 2 differences in the ledger\n");
   EXPECT_FALSE(Run({"admin", "check", "--json"}).Json()["ok"]);
+  Start();
+  const Outcome right = Run({"admin", "check"});
+  EXPECT_EQ(right.code, 0);
+  EXPECT_EQ(right.out, "every block is accounted for at tick 42\n");
 }
 
 TEST_F(CliWithServerTest, BenchMeasuresAndWritesJson) {

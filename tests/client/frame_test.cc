@@ -135,11 +135,11 @@ TEST(TopFrameTest, FitsAnyTerminalAndShowsThoseAtWorkFirst) {
     for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), size.columns);
   }
   const auto lines = cli::RenderTop(Snapshot(4), {80, 24}, kPlain);
-  ASSERT_EQ(lines.size(), 9u);
+  ASSERT_EQ(lines.size(), 10u);
   EXPECT_THAT(lines[0], HasSubstr("25%"));
-  EXPECT_THAT(lines[5], HasSubstr("decode"));
-  EXPECT_THAT(lines[8], HasSubstr("idle"));
-  EXPECT_THAT(lines[5], HasSubstr("50%"));  // of its quota
+  EXPECT_THAT(lines[6], HasSubstr("decode"));
+  EXPECT_THAT(lines[9], HasSubstr("idle"));
+  EXPECT_THAT(lines[6], HasSubstr("50%"));  // of its quota
 }
 
 // Figures as large as a class makes them.
@@ -166,7 +166,12 @@ v1::MemorySnapshot FullSnapshot() {
   memory.set_tokens(131'072);
   memory.set_tokens_per_s(1234.5);
   memory.set_private_blocks(12'345);
-  memory.set_charged_bytes(1024);
+  memory.set_shared_blocks(54'321);
+  memory.set_charged_bytes(999u << 20);
+  memory.set_split_bytes(888u << 20);
+  memory.set_guaranteed_bytes(777u << 20);
+  memory.set_quota_bytes(999u << 20);
+  memory.set_evictions(12'345);
   return snapshot;
 }
 
@@ -174,15 +179,19 @@ TEST(TopFrameTest, EightyColumnsHoldAFullSessionAndEveryFigure) {
   const auto lines = cli::RenderTop(FullSnapshot(), {80, 24}, kPlain);
   for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), 80);
   EXPECT_THAT(lines[1], HasSubstr("11,111 free = 123,456 of 512 KiB"));
-  EXPECT_THAT(lines[2], HasSubstr("+12345 prompt tokens/s"));
-  EXPECT_THAT(lines[3], HasSubstr("1000 of 1000 sessions  draining"));
-  EXPECT_THAT(lines[5], HasSubstr(" a label that i.. "));
-  EXPECT_THAT(lines[5], EndsWith("########### 100%"));
+  EXPECT_THAT(lines[3], HasSubstr("+12345 prompt tokens/s"));
+  EXPECT_THAT(lines[4], HasSubstr("1000 of 1000 sessions  draining"));
+  EXPECT_EQ(lines[5],
+            " SESSION     STATE     TOKENS  PRIV SHARED       KV  GUARANT    QUOTA USED EVICT");
+  EXPECT_EQ(lines[6],
+            " a label t.. prefill  131,072 12345  54321  999 MiB  777 MiB  999 MiB 100% 12345");
 }
 
 TEST(TopFrameTest, WhereThereIsRoomNothingIsCut) {
   const auto lines = cli::RenderTop(FullSnapshot(), {1000, 1000}, kPlain);
-  EXPECT_THAT(lines[5], HasSubstr("a label that is longer than its column is wide prefill"));
+  EXPECT_THAT(lines[6], HasSubstr("a label that is longer than its column is wide prefill"));
+  EXPECT_THAT(lines[6],
+              HasSubstr(" 26.5 GiB  999 MiB  888 MiB  777 MiB  999 MiB 100%  ###########"));
 }
 
 TEST(TopFrameTest, IsOfCharactersThatEveryTerminalDrawsAsWide) {
@@ -194,7 +203,94 @@ TEST(TopFrameTest, IsOfCharactersThatEveryTerminalDrawsAsWide) {
 }
 
 TEST(TopFrameTest, CountsWhatDoesNotFit) {
-  EXPECT_EQ(cli::RenderTop(Snapshot(60), {80, 24}, kPlain).back(), " .. 42 more");
+  EXPECT_EQ(cli::RenderTop(Snapshot(60), {80, 24}, kPlain).back(), " .. 43 more");
+}
+
+// Two that share four blocks, one of them with a Korean name, and one alone.
+v1::MemorySnapshot SharingSnapshot() {
+  constexpr uint64_t kBlock = 512 * 1024;
+  v1::MemorySnapshot snapshot;
+  v1::PoolMemory& pool = *snapshot.mutable_pool();
+  pool.set_block_bytes(kBlock);
+  pool.set_total_blocks(64);
+  pool.set_charged_blocks(16);
+  pool.set_cached_blocks(8);
+  pool.set_free_blocks(40);
+  pool.set_shared_blocks(4);
+  const auto add = [&snapshot](const std::string& label, uint32_t own, uint32_t shared) {
+    v1::SessionMemory& memory = *snapshot.add_sessions();
+    memory.set_label(label);
+    memory.set_state(v1::SESSION_STATE_DECODE);
+    memory.set_turn(3);
+    memory.set_tokens(16 * (own + shared));
+    memory.set_tokens_per_s(61.25);
+    memory.set_private_blocks(own);
+    memory.set_shared_blocks(shared);
+    memory.set_charged_bytes((own + shared) * kBlock);
+    memory.set_split_bytes(own * kBlock + shared * kBlock / 2);
+    memory.set_guaranteed_bytes(4 * kBlock);
+    memory.set_quota_bytes(16 * kBlock);
+    memory.set_evictions(own);
+  };
+  add("alone", 5, 0);
+  add("fork", 2, 4);
+  add("옛날 옛적에 살던 토끼", 5, 4);
+  return snapshot;
+}
+
+TEST(TopFrameTest, SixtyColumnsHoldWhatASessionHolds) {
+  const std::vector<std::string> expected = {
+      " KV pool ####............  25%  8 MiB of 32 MiB",
+      " Blocks  16 charged + 8 cached + 40 free = 64 of 512 KiB",
+      " Shared  2 MiB  saves 2 MiB: sessions' 10 MiB fit in 8 MiB",
+      " Speed   0 tokens/s  step 0.0 ms  +0 prompt tokens/s",
+      " Load    0 running, 0 waiting  0 of 0 sessions",
+      " SESSION         STATE     TOKENS  PRIV SHARED       KV USED",
+      " alone           decode        80     5      0 2.50 MiB  31%",
+      " fork            decode        96     2      4    3 MiB  38%",
+      " 옛날 옛적에 ..  decode       144     5      4 4.50 MiB  56%"};
+  EXPECT_EQ(cli::RenderTop(SharingSnapshot(), {60, 24}, kPlain), expected);
+}
+
+TEST(TopFrameTest, EightyColumnsHoldItsLimitsAndEvictionsToo) {
+  const auto lines = cli::RenderTop(SharingSnapshot(), {80, 24}, kPlain);
+  const std::vector<std::string> expected = {
+      " SESSION     STATE     TOKENS  PRIV SHARED       KV  GUARANT    QUOTA USED EVICT",
+      " alone       decode        80     5      0 2.50 MiB    2 MiB    8 MiB  31%     5",
+      " fork        decode        96     2      4    3 MiB    2 MiB    8 MiB  38%     2",
+      " 옛날 옛적.. decode       144     5      4 4.50 MiB    2 MiB    8 MiB  56%     5"};
+  EXPECT_EQ(std::vector<std::string>(lines.begin() + 5, lines.end()), expected);
+}
+
+TEST(TopFrameTest, AHundredAndTwentyColumnsHoldSpeedTurnsAndTheEqualSplit) {
+  const auto lines = cli::RenderTop(SharingSnapshot(), {120, 24}, kPlain);
+  const std::vector<std::string> expected = {
+      " SESSION           STATE    TURN  TOKENS  TOK/S  PRIV SHARED       KV KV SPLIT  GUARANT    "
+      "QUOTA USED  OF QUOTA    EVICT",
+      " alone             decode      3      80   61.2     5      0 2.50 MiB 2.50 MiB    2 MiB    "
+      "8 MiB  31%  ###........     5",
+      " fork              decode      3      96   61.2     2      4    3 MiB    2 MiB    2 MiB    "
+      "8 MiB  38%  ####.......     2",
+      " 옛날 옛적에 살..  decode      3     144   61.2     5      4 4.50 MiB 3.50 MiB    2 MiB    "
+      "8 MiB  56%  ######.....     5"};
+  EXPECT_EQ(std::vector<std::string>(lines.begin() + 5, lines.end()), expected);
+}
+
+TEST(TopFrameTest, ATableIsNeverWiderThanItsTerminal) {
+  for (int columns = 1; columns <= 160; ++columns) {
+    for (const auto& snapshot : {SharingSnapshot(), FullSnapshot()}) {
+      const auto lines = cli::RenderTop(snapshot, {columns, 24}, kPlain);
+      for (const auto& line : lines) EXPECT_LE(term::DisplayWidth(line), columns) << line;
+      // The head and the rows are equally wide.
+      for (size_t i = 6; i < lines.size(); ++i) {
+        EXPECT_EQ(term::DisplayWidth(lines[i]), term::DisplayWidth(lines[5])) << columns;
+      }
+    }
+  }
+}
+
+TEST(TopFrameTest, NothingSharedIsSaid) {
+  EXPECT_EQ(cli::RenderTop(Snapshot(1), {80, 24}, kPlain)[2], " Shared  nothing");
 }
 
 }  // namespace

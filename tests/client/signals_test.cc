@@ -25,6 +25,19 @@ TEST_F(SignalsTest, CtrlCCancelsGenerate) {
   EXPECT_THAT(process.error(), HasSubstr("Cancelled"));
 }
 
+// One stream carries them all, and it ends.
+TEST_F(SignalsTest, CtrlCCancelsEveryContinuation) {
+  StartEndless();
+  Subprocess process(Command({"generate", "--n", "3", "x"}));
+  ASSERT_TRUE(process.ReadUntil("-- 1 of 3 --\nw1 w2 w3 "));  // the first is shown as it comes
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_THAT(process.error(), HasSubstr("Cancelled"));
+  EXPECT_THAT(process.output(), testing::EndsWith(" \n"));
+  EXPECT_THAT(process.output(), testing::Not(HasSubstr("-- 2 of 3")));
+  EXPECT_EQ(server_->seen().cancelled_streams, 1);
+}
+
 TEST_F(SignalsTest, CtrlCStopsTheAnswerAndNotTheChat) {
   StartEndless();
   Subprocess process(Command({"chat"}));

@@ -32,6 +32,7 @@ TEST(UsageTest, WrongUsageIsTwoAndHelpIsZero) {
       {"generate", "--logit-bias", "7", "x"},
       {"generate", "--logprobs", "2", "x"},
       {"generate", "--system", "s", "--session", "i", "x"},
+      {"generate", "--n", "2", "--session", "i", "x"},
       {"bench", "--clients", "0"},
       {"classroom", "--students", "-3"}};
   for (const auto& arguments : wrong) {
@@ -67,6 +68,7 @@ TEST(UsageTest, WholeNumbersAreTakenStrictly) {
                                                           {"generate", "x", "--min-tokens"},
                                                           {"generate", "x", "--top-k"},
                                                           {"generate", "x", "--stop-id"},
+                                                          {"generate", "x", "--n"},
                                                           {"generate", "x", "--json", "--logprobs"},
                                                           {"chat", "--seed"},
                                                           {"bench", "--seed"},
@@ -82,6 +84,15 @@ TEST(UsageTest, WholeNumbersAreTakenStrictly) {
       EXPECT_EQ(outcome.code, 2) << command[0] << " " << command.back() << " " << value;
       EXPECT_THAT(outcome.err, HasSubstr("is not a whole number from"));
     }
+  }
+}
+
+TEST(UsageTest, ContinuationsAreFromOneToSixtyFour) {
+  for (const char* n : {"0", "65"}) {
+    const Outcome outcome = Luna({"generate", "x", "--n", n});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err,
+                HasSubstr("--n: '" + std::string(n) + "' is not a whole number from 1 to 64"));
   }
 }
 

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "luna/rpc/error_details.pb.h"
-#include "luna/v1/admin.grpc.pb.h"
 #include "luna/v1/monitor.grpc.pb.h"
-#include "luna/v1/session.grpc.pb.h"
+#include "tests/client/fake/admin.h"
 #include "tests/client/fake/inference.h"
+#include "tests/client/fake/sessions.h"
 #include "tests/client/fake/state.h"
 
 namespace luna::fake {
@@ -45,67 +45,6 @@ grpc::Status RetryLater(const std::string& message, absl::Duration delay) {
       static_cast<int32_t>(absl::ToInt64Nanoseconds(delay % absl::Seconds(1))));
   return WithDetail(grpc::StatusCode::RESOURCE_EXHAUSTED, message, detail);
 }
-
-class Sessions final : public v1::SessionService::Service {
- public:
-  explicit Sessions(State& state) : state_(state) {}
-
-  grpc::Status CreateSession(grpc::ServerContext*, const v1::CreateSessionRequest* request,
-                             v1::Session* response) override {
-    const std::lock_guard lock(state_.mutex);
-    grpc::Status refusal;
-    if (State::PopRefusal(state_.behaviour.session_refusals, refusal)) return refusal;
-    ++state_.seen.sessions_created;
-    response->set_id(absl::StrCat("session-", state_.next_id++));
-    response->set_label(request->label());
-    response->set_state(v1::SESSION_STATE_IDLE);
-    response->set_context_left(state_.behaviour.context_length);
-    response->set_system(request->system());
-    state_.sessions[response->id()] = *response;
-    return grpc::Status::OK;
-  }
-
-  grpc::Status GetSession(grpc::ServerContext*, const v1::GetSessionRequest* request,
-                          v1::Session* response) override {
-    const std::lock_guard lock(state_.mutex);
-    const auto found = state_.sessions.find(request->session_id());
-    if (found == state_.sessions.end()) return UnknownSession(request->session_id());
-    *response = found->second;
-    return grpc::Status::OK;
-  }
-
-  grpc::Status ListSessions(grpc::ServerContext*, const v1::ListSessionsRequest*,
-                            v1::ListSessionsResponse* response) override {
-    const std::lock_guard lock(state_.mutex);
-    for (const auto& [id, session] : state_.sessions) *response->add_sessions() = session;
-    return grpc::Status::OK;
-  }
-
-  grpc::Status ResetSession(grpc::ServerContext*, const v1::ResetSessionRequest* request,
-                            v1::Session* response) override {
-    const std::lock_guard lock(state_.mutex);
-    const auto found = state_.sessions.find(request->session_id());
-    if (found == state_.sessions.end()) return UnknownSession(request->session_id());
-    ++state_.seen.resets;
-    found->second.set_tokens(0);
-    found->second.set_turn(0);
-    *response = found->second;
-    return grpc::Status::OK;
-  }
-
-  grpc::Status CloseSession(grpc::ServerContext*, const v1::CloseSessionRequest* request,
-                            v1::CloseSessionResponse*) override {
-    const std::lock_guard lock(state_.mutex);
-    if (state_.sessions.erase(request->session_id()) == 0) {
-      return UnknownSession(request->session_id());
-    }
-    ++state_.seen.sessions_closed;
-    return grpc::Status::OK;
-  }
-
- private:
-  State& state_;
-};
 
 class Monitor final : public v1::MonitorService::Service {
  public:
@@ -159,28 +98,6 @@ class Monitor final : public v1::MonitorService::Service {
   State& state_;
 };
 
-class Admin final : public v1::AdminService::Service {
- public:
-  explicit Admin(State& state) : state_(state) {}
-
-  grpc::Status Drain(grpc::ServerContext*, const v1::DrainRequest*,
-                     v1::DrainResponse* response) override {
-    response->set_live_generations(2);
-    return grpc::Status::OK;
-  }
-
-  grpc::Status CheckInvariants(grpc::ServerContext*, const v1::CheckInvariantsRequest*,
-                               v1::CheckInvariantsResponse* response) override {
-    response->set_ok(state_.behaviour.ledger_ok);
-    response->set_tick(42);
-    if (!state_.behaviour.ledger_ok) response->add_differences("block 7 is held twice");
-    return grpc::Status::OK;
-  }
-
- private:
-  State& state_;
-};
-
 FakeServer::FakeServer(Behaviour behaviour)
     : state_(std::make_unique<State>()),
       inference_(std::make_unique<Inference>(*state_)),
@@ -213,6 +130,11 @@ FakeServer::~FakeServer() {
 Seen FakeServer::seen() const {
   const std::lock_guard lock(state_->mutex);
   return state_->seen;
+}
+
+void FakeServer::AwaitHangingSave() {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->save_hangs; });
 }
 
 int FakeServer::open_sessions() const {

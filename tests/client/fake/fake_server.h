@@ -24,6 +24,11 @@ struct Behaviour {
   std::vector<grpc::Status> refusals;          // of the next Generate calls, in order
   std::vector<grpc::Status> session_refusals;  // of the next CreateSession calls
   bool ledger_ok = true;
+  uint32_t fewer_tokens_each = 0;  // of a continuation than of the one before it
+  std::vector<uint32_t> failing;   // continuations that end by an error event after a token
+  int save_cut_after = -1;      // chunks, after which the server goes down; -1: never; 0: ends well
+  bool save_hangs = false;      // sends the snapshot, and goes on with empty chunks
+  bool other_numerics = false;  // than those of whatever is restored
 };
 
 // What clients did.
@@ -34,6 +39,7 @@ struct Seen {
   int sessions_closed = 0;
   int resets = 0;
   int cancelled_streams = 0;
+  int restore_chunks = 0;  // of the last RestoreSession
 };
 
 // A status with google.rpc details, as the server sends them.
@@ -48,7 +54,9 @@ class Admin;
 
 // A session's prompt counts one token for each started four bytes; an answer is "w1 w2 w3 ...", one
 // word a token, with ids 101, 102, 103, ...; prompts and answers add up in the session, and what no
-// longer fits the context is refused with OUT_OF_RANGE. Thread-safe.
+// longer fits the context is refused with OUT_OF_RANGE. Continuation i > 0 writes "i:w1 i:w2 ...",
+// one token of each continuation after the other, with the seed i further. Forks share whole blocks
+// of cache; a snapshot comes in chunks of 16 bytes. Thread-safe.
 class FakeServer {
  public:
   explicit FakeServer(Behaviour behaviour = {});
@@ -57,6 +65,8 @@ class FakeServer {
   const std::string& address() const { return address_; }
   Seen seen() const;
   int open_sessions() const;
+  // Until a SaveSession that goes on (save_hangs) has sent its snapshot.
+  void AwaitHangingSave();
 
  private:
   std::unique_ptr<State> state_;

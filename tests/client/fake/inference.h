@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "luna/v1/inference.grpc.pb.h"
@@ -22,24 +24,35 @@ class Inference final : public v1::InferenceService::Service {
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateEvent>* writer) override {
-    Answer answer;
-    if (const grpc::Status status = Accept(*request, answer); !status.ok()) return status;
-    bool live = writer->Write(Accepted(answer));
-    uint32_t done = 0;
-    while (live && (state_.behaviour.endless || done < answer.tokens) && !Aborted(answer)) {
-      const uint32_t count =
-          state_.behaviour.endless
-              ? 1
-              : std::min(state_.behaviour.tokens_per_message, answer.tokens - done);
-      live = writer->Write(Delta(answer, done, count));
-      done += count;
+    std::vector<Answer> answers;
+    if (const grpc::Status status = Accept(*request, answers); !status.ok()) return status;
+    uint64_t seq = 0;
+    const auto write = [&seq, writer](v1::GenerateEvent event) {
+      event.set_seq(seq++);
+      return writer->Write(event);
+    };
+    bool live = true;
+    for (const Answer& answer : answers) live = live && write(Accepted(answer));
+    for (size_t ended = 0; live && ended < answers.size();) {
+      for (Answer& answer : answers) {
+        if (answer.ended || !live) continue;
+        live = write(Next(answer));
+        if (answer.ended) ++ended;
+      }
     }
-    if (!live || context->IsCancelled()) {
-      const std::lock_guard lock(state_.mutex);
-      ++state_.seen.cancelled_streams;
-      return grpc::Status::CANCELLED;
+    if (live && !context->IsCancelled()) return grpc::Status::OK;
+    const std::lock_guard lock(state_.mutex);
+    ++state_.seen.cancelled_streams;
+    return grpc::Status::CANCELLED;
+  }
+
+  grpc::Status GenerateUnary(grpc::ServerContext*, const v1::GenerateRequest* request,
+                             v1::GenerateResponse* response) override {
+    std::vector<Answer> answers;
+    if (const grpc::Status status = Accept(*request, answers); !status.ok()) return status;
+    for (Answer& answer : answers) {
+      Join(answer, answer.index == 0 ? *response : *response->add_others());
     }
-    writer->Write(Finish(answer, done));
     return grpc::Status::OK;
   }
 
@@ -71,21 +84,39 @@ class Inference final : public v1::InferenceService::Service {
 
  private:
   struct Answer {
+    uint32_t index = 0;
     std::string generation_id;
     std::string session_id;
     uint64_t seed = 0;
     uint32_t prompt_tokens = 0;
     uint32_t tokens = 0;
+    uint32_t done = 0;
     v1::Limit limit = v1::LIMIT_UNSPECIFIED;
     bool logprobs = false;
-    uint64_t seq = 0;
+    bool fails = false;
+    bool ended = false;
   };
 
-  grpc::Status Accept(const v1::GenerateRequest& request, Answer& answer) {
+  grpc::Status Accept(const v1::GenerateRequest& request, std::vector<Answer>& answers) {
     const std::lock_guard lock(state_.mutex);
     state_.seen.generates.push_back(request);
     grpc::Status refusal;
     if (State::PopRefusal(state_.behaviour.refusals, refusal)) return refusal;
+    const uint32_t n = request.has_n() ? request.n() : 1;
+    if (n < 1 || n > 64) return BadRequest("n", absl::StrCat(n, " is not in [1, 64]"));
+    if (n > 1 && !request.session_id().empty()) {
+      return BadRequest("n", absl::StrCat(n, "; a session takes 1"));
+    }
+    for (uint32_t i = 0; i < n; ++i) {
+      answers.emplace_back();
+      answers.back().index = i;
+      const grpc::Status status = AcceptOne(request, answers.back());
+      if (!status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status AcceptOne(const v1::GenerateRequest& request, Answer& answer) {
     uint32_t history = 0;
     if (!request.session_id().empty()) {
       const auto found = state_.sessions.find(request.session_id());
@@ -101,9 +132,12 @@ class Inference final : public v1::InferenceService::Service {
     }
     answer.generation_id = absl::StrCat("g", state_.next_id++);
     answer.session_id = request.session_id();
-    answer.seed = request.sampling().has_seed() ? request.sampling().seed() : 4711;
+    answer.seed = (request.sampling().has_seed() ? request.sampling().seed() : 4711) + answer.index;
     answer.logprobs = request.response_options().has_logprobs();
-    answer.tokens = state_.behaviour.answer_tokens;
+    answer.tokens =
+        state_.behaviour.answer_tokens - answer.index * state_.behaviour.fewer_tokens_each;
+    const auto& failing = state_.behaviour.failing;
+    answer.fails = std::find(failing.begin(), failing.end(), answer.index) != failing.end();
     const bool to_the_end = request.stopping().ignore_eos();
     const auto cut = [&answer, to_the_end](uint32_t most, v1::Limit limit) {
       if (!to_the_end && most >= answer.tokens) return;
@@ -119,24 +153,56 @@ class Inference final : public v1::InferenceService::Service {
     return grpc::Status::OK;
   }
 
-  static v1::GenerateEvent NextEvent(Answer& answer) {
+  // What an answer that has not ended says next.
+  v1::GenerateEvent Next(Answer& answer) {
+    if (answer.fails && answer.done > 0) return Fail(answer);
+    const bool more = state_.behaviour.endless || answer.done < answer.tokens;
+    if (!more || Aborted(answer)) return Finish(answer);
+    const uint32_t count = state_.behaviour.endless ? 1
+                                                    : std::min(state_.behaviour.tokens_per_message,
+                                                               answer.tokens - answer.done);
+    return Delta(answer, count);
+  }
+
+  void Join(Answer& answer, v1::GenerateResponse& response) {
+    response.set_seed(answer.seed);
+    response.set_generation_id(answer.generation_id);
+    while (!answer.ended) {
+      const v1::GenerateEvent event = Next(answer);
+      response.mutable_text()->append(event.delta().text());
+      response.mutable_token_ids()->MergeFrom(event.delta().token_ids());
+      if (event.has_finished()) *response.mutable_finished() = event.finished();
+    }
+  }
+
+  static v1::GenerateEvent EventOf(const Answer& answer) {
     v1::GenerateEvent event;
-    event.set_seq(answer.seq++);
+    event.set_index(answer.index);
     return event;
   }
 
-  static v1::GenerateEvent Accepted(Answer& answer) {
-    v1::GenerateEvent event = NextEvent(answer);
+  static v1::GenerateEvent Accepted(const Answer& answer) {
+    v1::GenerateEvent event = EventOf(answer);
     event.mutable_accepted()->set_generation_id(answer.generation_id);
     event.mutable_accepted()->set_seed(answer.seed);
     return event;
   }
 
-  static v1::GenerateEvent Delta(Answer& answer, uint32_t first, uint32_t count) {
-    v1::GenerateEvent event = NextEvent(answer);
+  static v1::GenerateEvent Fail(Answer& answer) {
+    v1::GenerateEvent event = EventOf(answer);
+    event.mutable_error()->set_code(static_cast<int>(grpc::StatusCode::INTERNAL));
+    event.mutable_error()->set_message("the step failed");
+    answer.ended = true;
+    return event;
+  }
+
+  static v1::GenerateEvent Delta(Answer& answer, uint32_t count) {
+    v1::GenerateEvent event = EventOf(answer);
     v1::Delta* const delta = event.mutable_delta();
+    const std::string mark = answer.index == 0 ? "" : absl::StrCat(answer.index, ":");
+    const uint32_t first = std::exchange(answer.done, answer.done + count);
     for (uint32_t i = first + 1; i <= first + count; ++i) {
-      delta->mutable_text()->append(absl::StrCat("w", i, " "));
+      delta->mutable_text()->append(absl::StrCat(mark, "w", i, " "));
       delta->add_token_ids(100 + i);
       if (!answer.logprobs) continue;
       v1::TokenLogprobs* const logprobs = delta->add_logprobs();
@@ -146,9 +212,10 @@ class Inference final : public v1::InferenceService::Service {
     return event;
   }
 
-  v1::GenerateEvent Finish(Answer& answer, uint32_t done) {
+  v1::GenerateEvent Finish(Answer& answer) {
     const std::lock_guard lock(state_.mutex);
-    v1::GenerateEvent event = NextEvent(answer);
+    v1::GenerateEvent event = EventOf(answer);
+    answer.ended = true;
     v1::Finished* const finished = event.mutable_finished();
     if (state_.aborted.count(answer.generation_id) > 0) {
       finished->set_reason(v1::FINISH_REASON_CANCELLED);
@@ -160,12 +227,10 @@ class Inference final : public v1::InferenceService::Service {
       finished->set_stop_id(500);
     }
     finished->mutable_usage()->set_prompt_tokens(answer.prompt_tokens);
-    finished->mutable_usage()->set_completion_tokens(done);
+    finished->mutable_usage()->set_completion_tokens(answer.done);
     const auto session = state_.sessions.find(answer.session_id);
     if (session != state_.sessions.end()) {
-      session->second.set_tokens(answer.prompt_tokens + done);
-      session->second.set_turn(session->second.turn() + 1);
-      finished->set_turn(session->second.turn());
+      finished->set_turn(state_.Commit(session->second, answer.prompt_tokens + answer.done));
     }
     return event;
   }
