@@ -155,6 +155,7 @@ absl::Status Instance::MakeBackend(const Options& options) {
 }
 
 absl::Status Instance::CheckGuarantee(const Options& options) const {
+  if (options.session_guarantee_bytes == 0) return absl::OkStatus();
   const int64_t context_bytes = pool_size_.context_blocks * layout_.block_bytes();
   const int64_t quota =
       options.session_quota_bytes > 0 ? options.session_quota_bytes : context_bytes;

@@ -175,6 +175,67 @@ TEST(FairnessTest, AGreedyCallersQueueDoesNotStandBeforeAnothersFirstRequest) {
   EXPECT_LT(student->answer.finished->usage.total_ms, greedy[6]->answer.finished->usage.total_ms);
 }
 
+Request From(const std::string& caller, Request request) {
+  request.caller = caller;
+  return request;
+}
+
+// s#31954: a hot flood starved a cold request. However many sessions it has, whether they fill the
+// places or the pool.
+TEST(FairnessTest, AColdRequestComesInWithinTwoTicksOfAFlood) {
+  for (const bool pool_is_full : {false, true}) {
+    EngineBench::Options options = Unshared(pool_is_full ? 80 : 2000);
+    options.engine.max_running = pool_is_full ? 64 : 6;
+    EngineBench bench(options);
+    std::vector<Reader*> flood;
+    for (int i = 0; i < 60; ++i) flood.push_back(bench.Submit(From("flood", Long(20, 60))));
+    bench.Tick(8);
+    ASSERT_GT(bench.snapshot().load.waiting, 40u);
+    Reader* cold = bench.Submit(From("cold", Long(20, 5)));
+    bench.Tick(3);
+    EXPECT_FALSE(cold->answer.tokens.empty()) << "pool is full: " << pool_is_full;
+    bench.RunToEnd();
+    EXPECT_EQ(cold->answer.finished->usage.preemptions, 0u);
+    for (const Reader* reader : flood) EXPECT_EQ(reader->answer.tokens.size(), 60u);
+  }
+}
+
+// Three callers have a place each, and a fourth waits: for a slice, not for the end of an answer.
+TEST(FairnessTest, WherePlacesAreEvenOneChangesHandsAfterASlice) {
+  EngineBench::Options options = Unshared(2000);
+  options.context_length = 600;
+  options.engine.max_running = 3;
+  options.engine.max_batch_tokens = 32;
+  EngineBench bench(options);
+  std::vector<Reader*> readers;
+  for (const char* caller : {"a", "b", "c", "d"}) {
+    readers.push_back(bench.Submit(From(caller, Long(4, 500))));
+  }
+  int ticks = 0;
+  while (readers[3]->answer.tokens.empty() && ticks < 100) bench.Tick(), ++ticks;
+  EXPECT_LE(ticks, 32 + 4);
+  bench.Tick(400);
+  // In turns ever since.
+  for (const Reader* reader : readers) {
+    EXPECT_GT(reader->answer.tokens.size(), 250u);
+    EXPECT_LT(reader->answer.tokens.size(), 400u);
+  }
+  bench.RunToEnd();
+}
+
+TEST(FairnessTest, OfOneCallersSessionsNoneWaitsForTheEndOfAnothersAnswer) {
+  EngineBench::Options options = Unshared(2000);
+  options.context_length = 600;
+  options.engine.max_running = 2;
+  options.engine.max_batch_tokens = 32;
+  EngineBench bench(options);
+  std::vector<Reader*> readers;
+  for (int i = 0; i < 4; ++i) readers.push_back(bench.Submit(Long(4, 300)));
+  bench.Tick(150);
+  for (const Reader* reader : readers) EXPECT_GT(reader->answer.tokens.size(), 40u);
+  bench.RunToEnd();
+}
+
 TEST(FairnessTest, HigherPriorityIsAdmittedFirst) {
   EngineBench::Options options;
   options.engine.max_running = 1;

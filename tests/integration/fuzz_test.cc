@@ -149,7 +149,7 @@ class Fuzzer {
     ExpectDocumented(method, bytes, outcome.status);
     ++codes[method->name()][outcome.status.error_code()];
     if (outcome.answers.empty()) return;
-    if (method->name() == "CreateSession") {
+    if (method->name() == "CreateSession" || method->name() == "ForkSession") {
       v1::Session session;
       EXPECT_TRUE(session.ParseFromString(outcome.answers.front()));
       messages_.Remember("session_id", session.id());
@@ -190,7 +190,8 @@ TEST(FuzzTest, EveryMethodTakesWhateverComes) {
     EXPECT_GT(codes[method][Code::OK], kRounds / 4) << method;
     EXPECT_GT(codes[method][Code::INVALID_ARGUMENT] + codes[method][Code::INTERNAL], 2) << method;
   }
-  for (const char* method : {"UpdateSession", "GetSession", "CloseSession", "ResetSession"}) {
+  for (const char* method :
+       {"UpdateSession", "GetSession", "CloseSession", "ResetSession", "ForkSession"}) {
     EXPECT_GT(codes[method][Code::OK], 0) << method;
     EXPECT_GT(codes[method][Code::NOT_FOUND], 0) << method;
   }
