@@ -24,6 +24,7 @@ void IdleCaches::MakeAvailable(int64_t num_blocks) {
 
 void IdleCaches::Reclaim(int64_t num_blocks, bool alone) {
   for (SessionCache* cache : caches_) {
+    if (pool_->available_blocks() >= num_blocks) return;
     bool any = false;
     while (pool_->available_blocks() < num_blocks && cache->kv.CanGiveBackLast(alone)) {
       cache->kv.GiveBackLast();
