@@ -67,7 +67,7 @@ class Engine::Impl {
   bool Abort(const std::string& generation_id, bool keep_partial);
   // session_commands.cc
   absl::StatusOr<SessionInfo> CreateSession(SessionSpec spec);
-  bool CloseForgotten();
+  bool CloseForgotten(const Session* but_not);
   absl::StatusOr<SessionInfo> GetSession(const std::string& key);
   std::vector<SessionInfo> ListSessions(const std::string& caller) const;
   absl::StatusOr<SessionInfo> UpdateSession(const std::string& key, SessionUpdate update);
@@ -142,7 +142,8 @@ class Engine::Impl {
   // `what` waits for the end of the generation that lives; `turn` is one that it has.
   static absl::Status CheckNotLive(const Session& session, const char* what);
   static absl::Status CheckTurn(const Session& session, uint32_t turn, const char* field);
-  absl::Status MakeRoomForSession();
+  // In the place of one that was forgotten, if need be, but not of `but_not`.
+  absl::Status MakeRoomForSession(const Session* but_not = nullptr);
   std::string ScopeOf(const std::string& caller) const;
   void NoteChanged(const Session& session) const;
   absl::Status CheckSampling(const sample::SamplingOverrides& sampling) const;

@@ -20,11 +20,7 @@ absl::StatusOr<SessionInfo> Engine::Impl::ForkSession(const std::string& key,
   LUNA_RETURN_IF_ERROR(CheckTurn(*origin, at_turn, "at_turn"));
   const kv::SessionPool& limits = origin->cache.pool;
   LUNA_RETURN_IF_ERROR(CheckGuarantee(limits.guaranteed_blocks(), limits.quota_blocks(), 0));
-  // The place of one that was forgotten, but not of the origin.
-  const absl::Time last_active = std::exchange(FindSession(key).value()->last_active, now_);
-  const absl::Status room = MakeRoomForSession();
-  FindSession(key).value()->last_active = last_active;
-  LUNA_RETURN_IF_ERROR(room);
+  LUNA_RETURN_IF_ERROR(MakeRoomForSession(origin));
 
   Session* session = sessions_.Create({.caller = spec.caller,
                                        .scope = origin->scope,

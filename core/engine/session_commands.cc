@@ -92,8 +92,9 @@ void Engine::Impl::NoteChanged(const Session& session) const {
   if (!session.ephemeral && options_.on_changed) options_.on_changed(Export(session));
 }
 
-absl::Status Engine::Impl::MakeRoomForSession() {
-  if (sessions_.num_sessions() < static_cast<size_t>(options_.max_sessions) || CloseForgotten()) {
+absl::Status Engine::Impl::MakeRoomForSession(const Session* but_not) {
+  if (sessions_.num_sessions() < static_cast<size_t>(options_.max_sessions) ||
+      CloseForgotten(but_not)) {
     return absl::OkStatus();
   }
   return WithRetryAfter(
@@ -103,10 +104,10 @@ absl::Status Engine::Impl::MakeRoomForSession() {
 }
 
 // A client that was killed left its session behind; nobody else knows the key.
-bool Engine::Impl::CloseForgotten() {
+bool Engine::Impl::CloseForgotten(const Session* but_not) {
   Session* oldest = nullptr;
   for (const auto& [id, session] : sessions_.all()) {
-    if (session->ephemeral || session->live != nullptr) continue;
+    if (session->ephemeral || session->live != nullptr || session.get() == but_not) continue;
     if (oldest == nullptr || session->last_active < oldest->last_active) oldest = session.get();
   }
   if (oldest == nullptr || now_ - oldest->last_active < options_.session_idle_timeout) return false;
