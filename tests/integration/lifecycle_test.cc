@@ -37,7 +37,7 @@ class LifecycleTest : public ::testing::Test {
   static void ExpectAllBlocksBack() {
     const v1::MemorySnapshot idle = WaitFor(client(), IsIdle);
     uint64_t charged = 0;
-    for (const v1::SessionMemory& session : idle.sessions()) charged += session.charged_bytes();
+    for (const v1::SessionMemory& session : idle.sessions()) charged += session.split_bytes();
     EXPECT_EQ(idle.pool().charged_blocks() * idle.pool().block_bytes(), charged);
   }
 
