@@ -184,12 +184,12 @@ void SequenceKv::Advance(int to_tokens, std::span<const TokenId> tokens) {
   LUNA_CHECK_LE(NumBlocks(to_tokens), NumEntries());
   computed_ = to_tokens;
   if (index_ != nullptr) Register(tokens);
-  for (Table& table : tables_) LeaveBehind(table);
+  for (Table& table : tables_)
+    LeaveBehind(table, std::min(FirstSeen(table, computed_), NumEntries()));
   UpdateProtection();
 }
 
-void SequenceKv::LeaveBehind(Table& table) {
-  const int end = std::min(FirstSeen(table, computed_), NumEntries());
+void SequenceKv::LeaveBehind(Table& table, int end) {
   for (; table.first_live < end; ++table.first_live) {
     GiveBack(table.first_live, table.blocks[table.first_live]);
   }
@@ -238,12 +238,6 @@ bool SequenceKv::RegisterEntry(int entry, std::span<const TokenId> tokens) {
   return true;
 }
 
-bool SequenceKv::HasInNodes(size_t group, int entry) const {
-  const int first = static_cast<int>(nodes_.size());
-  if (entry < first) return entry >= tables_[group].first_live;
-  return index_->block(found_[entry - first], static_cast<int>(group)) != kNoBlock;
-}
-
 void SequenceKv::FindNodes(std::span<const TokenId> tokens) {
   const int size = layout_->block_tokens;
   const int most = (static_cast<int>(tokens.size()) - 1) / size;
@@ -266,7 +260,8 @@ int SequenceKv::UsableEntries() const {
   for (int entry = first; entry < first + static_cast<int>(found_.size()); ++entry) {
     bool all = true;
     for (size_t g = 0; g < tables_.size(); ++g) {
-      run[g] = HasInNodes(g, entry) ? run[g] + 1 : 0;
+      const int32_t block = index_->block(found_[entry - first], static_cast<int>(g));
+      run[g] = block == kNoBlock ? 0 : run[g] + 1;
       const int seen = FirstSeen(tables_[g], (entry + 1) * layout_->block_tokens);
       all = all && entry + 1 - run[g] <= seen;
     }
@@ -289,9 +284,7 @@ void SequenceKv::Adopt(std::span<const TokenId> tokens) {
   for (size_t g = 0; g < tables_.size(); ++g) {
     Table& table = tables_[g];
     const int seen = FirstSeen(table, reach);
-    for (; table.first_live < std::min(seen, first); ++table.first_live) {
-      GiveBack(table.first_live, table.blocks[table.first_live]);
-    }
+    LeaveBehind(table, std::min(seen, first));
     for (int entry = first; entry < usable; ++entry) {
       const bool sees = entry >= seen;
       const int32_t block =

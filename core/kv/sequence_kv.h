@@ -127,7 +127,7 @@ class SequenceKv {
   std::optional<int> PartialEntry() const;
   bool IsShared(const Table& table, int entry) const;
   void MakePartialWritable(std::vector<BlockCopy>& copies);
-  void LeaveBehind(Table& table);
+  void LeaveBehind(Table& table, int end);
   void GiveBack(int entry, int32_t& block);
   void DropEntriesFrom(int size);
   void Register(std::span<const TokenId> tokens);
@@ -136,7 +136,6 @@ class SequenceKv {
   // Nodes that follow those of the computed tokens.
   void FindNodes(std::span<const TokenId> tokens);
   int UsableEntries() const;
-  bool HasInNodes(size_t group, int entry) const;
 
   const KvLayout* const layout_;
   BlockPool* const blocks_;
