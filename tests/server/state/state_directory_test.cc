@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -221,6 +223,42 @@ TEST_F(StateDirectoryTest, AReaderSeesTheOldOrTheNew) {
   }
   writer.join();
   EXPECT_GT(reads, 0);
+}
+
+// Writes one entry after the other, without an end; one byte to `pipe` after each.
+[[noreturn]] void WriteForever(const std::string& path, const std::vector<std::string>& contents,
+                               int pipe) {
+  const auto directory = StateDirectory::Open(path);
+  if (!directory.ok()) _exit(1);
+  for (size_t i = 0;; ++i) {
+    if (!(*directory)->Write("a", contents[i % contents.size()]).ok()) _exit(1);
+    if (write(pipe, "x", 1) != 1) _exit(1);
+  }
+}
+
+TEST_F(StateDirectoryTest, AServerThatIsKilledLeavesTheOldOrTheNew) {
+  const std::vector<std::string> contents = {std::string(10, 'a'), std::string(300'000, 'b')};
+  for (int round = 0; round < 10; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t server = fork();
+    ASSERT_GE(server, 0);
+    if (server == 0) WriteForever(files_.state(), contents, ends[1]);
+    close(ends[1]);
+    char written;
+    for (int i = 0; i <= round; ++i) EXPECT_EQ(read(ends[0], &written, 1), 1);
+    kill(server, SIGKILL);  // whatever it is at
+    int status = 0;
+    waitpid(server, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    close(ends[0]);
+
+    const auto directory = Open();  // its lock is gone
+    const auto bytes = directory->Read("a");
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_THAT(contents, ::testing::Contains(*bytes));
+    EXPECT_THAT(FileNames(), ElementsAre("a.luna-session"));
+  }
 }
 
 TEST_F(StateDirectoryTest, ListsTheMostRecentFirst) {
