@@ -183,7 +183,9 @@ absl::StatusOr<SavedSession> FromMessage(const v1::Snapshot& in) {
   out.caller = in.caller();
   out.label = in.label();
   LUNA_ASSIGN_OR_RETURN(out.default_sampling, GetSampling(in.default_sampling()));
-  if (in.has_system()) out.system.emplace(in.system().text(), GetTokens(in.system().opening()));
+  if (in.has_system()) {
+    out.system = engine::SystemPrompt{in.system().text(), GetTokens(in.system().opening())};
+  }
   LUNA_ASSIGN_OR_RETURN(out.context_policy, GetPolicy(in.context_policy()));
   out.quota_bytes = in.quota_bytes();
   out.guarantee_bytes = in.guarantee_bytes();
