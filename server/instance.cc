@@ -15,6 +15,10 @@
 #include "core/backend/factory/factory.h"
 #include "core/base/status_macros.h"
 #include "server/memory_limit.h"
+#include "server/resume.h"
+#include "server/rpc/rpc_server.h"
+#include "server/state/snapshot_format.h"
+#include "server/state/state_directory.h"
 #include "server/version.h"
 
 namespace luna::server {
@@ -63,6 +67,22 @@ size_t LongestTokenBytes(const text::Tokenizer& tokenizer) {
   return longest;
 }
 
+// Of any session: tokens and text are bounded by the context, the system prompt by the message that
+// brings it, a bias by the vocabulary.
+size_t MaxSnapshotBytes(const rpc::Serving& serving) {
+  const auto context = static_cast<size_t>(serving.context());
+  const auto vocabulary = static_cast<size_t>(serving.model->config.vocab_size);
+  constexpr size_t kTokenBytes = 3 * sizeof(TokenId);  // in history, after_system, the opening
+  constexpr size_t kTurnBytes = 64;                    // beside its text; each has a token
+  constexpr size_t kReplacement = 3;                   // U+FFFD for a byte that is not UTF-8
+  constexpr size_t kBiasBytes = sizeof(TokenId) + sizeof(float);
+  constexpr size_t kRest = size_t{64} << 10;  // labels, names, numbers
+  const size_t text = context * serving.longest_token_bytes * kReplacement;
+  return std::min(state::kMaxSnapshotBytes, context * (kTokenBytes + kTurnBytes) + text +
+                                                vocabulary * kBiasBytes +
+                                                size_t{rpc::kMaxReceiveBytes} + kRest);
+}
+
 // A line in the log now and then, where it takes long enough for somebody to wonder.
 std::function<void(double)> ProgressLog() {
   constexpr absl::Duration kEvery = absl::Seconds(2);
@@ -78,16 +98,36 @@ std::function<void(double)> ProgressLog() {
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Load(const Options& options,
                                                          std::function<void()> on_published) {
   std::unique_ptr<Instance> instance(new Instance());
+  LUNA_RETURN_IF_ERROR(instance->OpenState(options));
   LUNA_RETURN_IF_ERROR(instance->LoadModel(options));
   LUNA_RETURN_IF_ERROR(instance->MakeBackend(options));
   LUNA_ASSIGN_OR_RETURN(std::vector<TokenId> opening,
                         DefaultOpening(*instance->tokenizer_, instance->chat_.get()));
   instance->MakeEngine(options, std::move(opening), std::move(on_published));
+  if (instance->keeper_ != nullptr) {
+    LUNA_RETURN_IF_ERROR(ResumeSessions(*instance->keeper_, *instance->engine_));
+  }
   return instance;
 }
 
-Instance::~Instance() {
+Instance::~Instance() { Stop(); }
+
+void Instance::Stop() {
   if (engine_ != nullptr) engine_->Stop();
+  if (keeper_ != nullptr) keeper_->Stop();
+}
+
+absl::Status Instance::OpenState(const Options& options) {
+  if (options.state_dir.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<state::StateDirectory>> directory =
+      state::StateDirectory::Open(options.state_dir);
+  if (!directory.ok()) {
+    return absl::Status(directory.status().code(),
+                        absl::StrCat("--state-dir: ", directory.status().message()));
+  }
+  keeper_ = std::make_unique<state::StateKeeper>(*std::move(directory), &clock_,
+                                                 state::KeeperOptions{.ttl = options.state_ttl});
+  return absl::OkStatus();
 }
 
 absl::Status Instance::LoadModel(const Options& options) {
@@ -182,6 +222,16 @@ void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
   engine_options.prefix_sharing = options.prefix_sharing;
   engine_options.model_digest = model_->digest;
   engine_options.seed = options.seed.has_value() ? *options.seed : RandomSeed();
+  if (options.autosave) {
+    engine_options.on_changed = [keeper = keeper_.get()](engine::SavedSession session) {
+      keeper->AutoSave(std::move(session));
+    };
+  }
+  if (keeper_ != nullptr) {
+    engine_options.on_closed = [keeper = keeper_.get()](const std::string& key) {
+      keeper->Remove(key);
+    };
+  }
   engine_options.keep_kv = !options.no_kv_cache;
   engine_options.default_opening = opening;
   if (chat_ != nullptr) engine_options.markers = chat_->markers();
@@ -196,6 +246,8 @@ void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
   serving_.has_opening = !opening.empty();
   serving_.longest_token_bytes = LongestTokenBytes(*tokenizer_);
   serving_.max_quota_bytes = engine_options.default_quota_bytes;
+  serving_.max_snapshot_bytes = MaxSnapshotBytes(serving_);
+  serving_.keeper = keeper_.get();
 
   engine_ = std::make_unique<engine::Engine>(std::move(engine_options), backend_.get(),
                                              tokenizer_.get(), &clock_, std::move(on_published));

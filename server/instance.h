@@ -17,6 +17,7 @@
 #include "server/options.h"
 #include "server/pool_size.h"
 #include "server/rpc/serving.h"
+#include "server/state/state_keeper.h"
 
 namespace luna::server {
 
@@ -34,11 +35,13 @@ class Instance {
   engine::Engine& engine() { return *engine_; }
   const PoolSize& pool_size() const { return pool_size_; }
 
-  // Ends what is live with UNAVAILABLE. Idempotent.
-  void Stop() { engine_->Stop(); }
+  // Ends what is live with UNAVAILABLE; returns when what is to be saved is on the disk.
+  // Idempotent.
+  void Stop();
 
  private:
   Instance() = default;
+  absl::Status OpenState(const Options& options);
   absl::Status LoadModel(const Options& options);
   absl::Status MakeBackend(const Options& options);
   absl::Status CheckGuarantee(const Options& options) const;
@@ -52,6 +55,7 @@ class Instance {
   std::unique_ptr<backend::Backend> backend_;
   kv::KvLayout layout_;
   PoolSize pool_size_;
+  std::unique_ptr<state::StateKeeper> keeper_;  // null: nothing is saved
   std::unique_ptr<engine::Engine> engine_;
   rpc::Serving serving_;
 };

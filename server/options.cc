@@ -25,6 +25,8 @@ struct Raw {
   std::string session_idle_timeout = "30m";
   std::string drain_timeout = "30s";
   std::string seed;
+  std::string autosave = "turn";
+  std::string state_ttl = "720h";
 };
 
 // CLI11's own messages do not always say the limits.
@@ -140,6 +142,26 @@ void AddLoadFlags(CLI::App& app, Options& options, Raw& raw) {
       ->type_name("N");
 }
 
+// What --autosave and --state-ttl mean nothing without.
+void AddStateFlags(CLI::App& app, Options& options, Raw& raw) {
+  CLI::Option* directory =
+      app.add_option("--state-dir", options.state_dir,
+                     "Where sessions are saved, to go on after a restart: a directory of this "
+                     "server's own, for its user alone (default: nowhere)")
+          ->type_name("PATH");
+  app.add_option("--autosave", raw.autosave,
+                 "With it, when: after every turn, or when a client asks for it (off)")
+      ->check(OneOf({"off", "turn"}))
+      ->needs(directory)
+      ->type_name("WHEN")
+      ->capture_default_str();
+  app.add_option("--state-ttl", raw.state_ttl,
+                 "With it, for how long after a session was last saved; inf: for ever")
+      ->needs(directory)
+      ->type_name("DURATION")
+      ->capture_default_str();
+}
+
 void AddServerFlags(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--listen", raw.listen, "Where to listen; port 0: a free one")
       ->type_name("HOST:PORT")
@@ -203,6 +225,11 @@ absl::Status ReadRaw(const Raw& raw, Options& options) {
   if (!absl::ParseDuration(raw.drain_timeout, &options.drain_timeout) ||
       options.drain_timeout < absl::ZeroDuration() || options.drain_timeout > absl::Hours(24)) {
     return BadFlag("--drain-timeout", raw.drain_timeout, "a duration in [0, 24h], such as 30s");
+  }
+  options.autosave = !options.state_dir.empty() && raw.autosave == "turn";
+  if (!absl::ParseDuration(raw.state_ttl, &options.state_ttl) ||
+      options.state_ttl <= absl::ZeroDuration()) {
+    return BadFlag("--state-ttl", raw.state_ttl, "a duration above 0, such as 720h, or inf");
   }
   return absl::OkStatus();
 }
@@ -274,6 +301,7 @@ absl::StatusOr<Parsed> ParseOptions(int argc, const char* const* argv) {
   AddServerFlags(app, options, raw);
   AddMemoryFlags(app, options, raw);
   AddLoadFlags(app, options, raw);
+  AddStateFlags(app, options, raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -38,6 +38,9 @@ struct Options {
   engine::PrefixSharing prefix_sharing = engine::PrefixSharing::kPeer;
   absl::Duration session_idle_timeout = absl::Minutes(30);
   int queue_limit = 256;
+  std::string state_dir;  // empty: nothing is saved
+  bool autosave = false;  // of every session, after each turn
+  absl::Duration state_ttl = absl::Hours(24) * 30;
   std::optional<uint64_t> seed;  // unset: chosen at start
   std::string log_level = "info";
   absl::Duration drain_timeout = absl::Seconds(30);

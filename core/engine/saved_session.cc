@@ -128,9 +128,10 @@ absl::StatusOr<SessionInfo> Engine::Impl::RestoreSession(const SavedSession& sav
   session->dropped_turns = saved.dropped_turns;
   session->generated_tokens = saved.generated_tokens;
   session->created = saved.created;
+  if (spec.resumed) session->last_active = std::min(saved.last_active, now_);
   SetGuarantee(*session, guarantee);
   scheduler_.AddCache(&session->cache);
-  NoteChanged(*session);
+  if (!spec.resumed) NoteChanged(*session);
   return InfoOf(*session);
 }
 

@@ -55,6 +55,8 @@ struct RestoreSpec {
   std::string caller = {};  // whose it is now; empty: whose it was
   // From a file that this server wrote: limits beyond the defaults hold, as they did.
   bool trusted = false;
+  // By the server at its start: nobody was active, and nothing has changed (on_changed).
+  bool resumed = false;
 };
 
 // A session by its key, or by its number for those who need not know the key.

@@ -2,11 +2,15 @@
 
 #include <utility>
 
+#include "core/base/status_details.h"
+
 namespace luna::rpc {
 namespace {
 
 // Two, so that one long text does not hold up everybody else's short ones.
 constexpr int kWorkers = 2;
+
+constexpr size_t kSnapshotBytesPerCaller = size_t{64} << 20;
 
 }  // namespace
 
@@ -27,7 +31,9 @@ void LiveCalls::Add(int change) {
 }
 
 Host::Host(std::unique_ptr<grpc::ServerCompletionQueue> queue)
-    : loop_(std::move(queue)), workers_(kWorkers, WorkerPool::LaneLimits()) {}
+    : snapshot_bytes_(kSnapshotBytesPerCaller),
+      loop_(std::move(queue)),
+      workers_(kWorkers, WorkerPool::LaneLimits()) {}
 
 absl::Status Host::CheckLoaded() const {
   if (serving() != nullptr) return absl::OkStatus();
@@ -39,6 +45,14 @@ absl::Status Host::CheckOpen() const {
     return absl::UnavailableError("the server is draining and takes nothing new");
   }
   return CheckLoaded();
+}
+
+absl::Status Host::CheckKeeper() const {
+  if (serving()->keeper != nullptr) return absl::OkStatus();
+  return WithField(absl::FailedPreconditionError(
+                       "this server keeps no state directory (--state-dir); leave the name empty "
+                       "to carry the session yourself"),
+                   "name");
 }
 
 }  // namespace luna::rpc

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/rpc/byte_budget.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/serving.h"
 #include "server/rpc/worker_pool.h"
@@ -50,6 +51,8 @@ class Host {
 
   EventLoop& loop() { return loop_; }
   WorkerPool& workers() { return workers_; }
+  // Of sessions that are saved or restored.
+  ByteBudget& snapshot_bytes() { return snapshot_bytes_; }
   // Calls that wait for the model: what a drain waits for.
   LiveCalls& generations() { return generations_; }
   // Whatever may still start an operation on the event loop: what its end waits for.
@@ -64,10 +67,13 @@ class Host {
   absl::Status CheckLoaded() const;
   // UNAVAILABLE while the model loads or the server drains: whether a generation may begin.
   absl::Status CheckOpen() const;
+  // FAILED_PRECONDITION without a state directory. Once the model is loaded.
+  absl::Status CheckKeeper() const;
 
  private:
   std::atomic<const Serving*> serving_{nullptr};
   std::atomic<bool> draining_{false};
+  ByteBudget snapshot_bytes_;
   LiveCalls generations_;
   LiveCalls calls_;
   EventLoop loop_;

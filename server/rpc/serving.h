@@ -15,6 +15,7 @@
 #include "core/model/model.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
+#include "server/state/state_keeper.h"
 
 namespace luna::rpc {
 
@@ -30,7 +31,9 @@ struct Serving {
   bool has_opening = false;                  // a text prompt gets tokens in front (BOS)
   size_t longest_token_bytes = 1;            // of any token's text
   int64_t max_quota_bytes = 0;               // a session may not ask for more
+  size_t max_snapshot_bytes = 0;             // of any session
   engine::Engine* engine = nullptr;
+  state::StateKeeper* keeper = nullptr;  // null: without a state directory
 
   int context() const { return model->config.context_length; }
 };

@@ -6,17 +6,14 @@
 #include "absl/status/statusor.h"
 #include "core/base/status_details.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/status.h"
+#include "server/rpc/restore_call.h"
+#include "server/rpc/save_call.h"
 #include "server/rpc/unary_call.h"
 
 namespace luna::rpc {
 namespace {
 
 using engine::SessionInfo;
-
-grpc::Status NotOffered(const char* what) {
-  return ToGrpc(absl::UnimplementedError(std::string(what) + " is not offered by this server"));
-}
 
 v1::Session Convert(const SessionInfo& info) { return ToProto(info); }
 
@@ -97,18 +94,6 @@ void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionR
 
 }  // namespace
 
-grpc::Status SessionService::Service::SaveSession(grpc::ServerContext*,
-                                                  const v1::SaveSessionRequest*,
-                                                  grpc::ServerWriter<v1::SessionChunk>*) {
-  return NotOffered("SaveSession");
-}
-
-grpc::Status SessionService::Service::RestoreSession(grpc::ServerContext*,
-                                                     grpc::ServerReader<v1::SessionChunk>*,
-                                                     v1::Session*) {
-  return NotOffered("RestoreSession");
-}
-
 void SessionService::Listen() {
   methods_ = {
       ServeUnary(host_, &service_, &Service::RequestCreateSession, CreateSession(host_)),
@@ -119,6 +104,8 @@ void SessionService::Listen() {
       ServeUnary(host_, &service_, &Service::RequestCloseSession, CloseSession),
       ServeUnary(host_, &service_, &Service::RequestForkSession, ForkSession),
   };
+  SaveCall::Listen(host_, &service_);
+  RestoreCall::Listen(host_, &service_);
 }
 
 }  // namespace luna::rpc

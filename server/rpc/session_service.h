@@ -19,20 +19,7 @@ class SessionService {
   void Listen();
 
  private:
-  // What is answered on the event loop; the rest is answered synchronously, with UNIMPLEMENTED.
-  using Base = v1::SessionService;
-  using Async = Base::WithAsyncMethod_CreateSession<Base::WithAsyncMethod_GetSession<
-      Base::WithAsyncMethod_ListSessions<Base::WithAsyncMethod_UpdateSession<
-          Base::WithAsyncMethod_ResetSession<Base::WithAsyncMethod_CloseSession<
-              Base::WithAsyncMethod_ForkSession<Base::Service>>>>>>>;
-
-  class Service final : public Async {
-   public:
-    grpc::Status SaveSession(grpc::ServerContext*, const v1::SaveSessionRequest*,
-                             grpc::ServerWriter<v1::SessionChunk>*) override;
-    grpc::Status RestoreSession(grpc::ServerContext*, grpc::ServerReader<v1::SessionChunk>*,
-                                v1::Session*) override;
-  };
+  using Service = v1::SessionService::AsyncService;
 
   Host* const host_;
   Service service_;

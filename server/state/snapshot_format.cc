@@ -1,16 +1,11 @@
 #include "server/state/snapshot_format.h"
 
-#include <openssl/evp.h>
-
-#include <array>
-#include <memory>
-
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/absl_view.h"
-#include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/state/sha256.h"
 #include "server/state/snapshot_payload.h"
 
 namespace luna::state {
@@ -20,8 +15,7 @@ constexpr std::string_view kMagic("\x93LUNASES", 8);
 constexpr size_t kVersionOffset = 8;
 constexpr size_t kLengthOffset = 12;
 constexpr size_t kDigestOffset = 20;
-constexpr size_t kDigestBytes = 32;
-static_assert(kDigestOffset + kDigestBytes == kSnapshotHeaderBytes);
+static_assert(kDigestOffset + kSha256Bytes == kSnapshotHeaderBytes);
 
 void AppendLittleEndian(uint64_t value, int bytes, std::string& out) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
@@ -33,19 +27,6 @@ uint64_t ReadLittleEndian(std::string_view bytes) {
     value = value << 8 | static_cast<uint8_t>(bytes[i - 1]);
   }
   return value;
-}
-
-std::string Digest(std::string_view header, std::string_view payload) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        EVP_MD_CTX_free);
-  std::string digest(kDigestBytes, '\0');
-  const bool ok =
-      context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1 &&
-      EVP_DigestUpdate(context.get(), header.data(), header.size()) == 1 &&
-      EVP_DigestUpdate(context.get(), payload.data(), payload.size()) == 1 &&
-      EVP_DigestFinal_ex(context.get(), reinterpret_cast<uint8_t*>(digest.data()), nullptr) == 1;
-  LUNA_CHECK(ok) << "libcrypto has no SHA-256";
-  return digest;
 }
 
 std::string Hex(std::string_view bytes) { return absl::BytesToHexString(AbslView(bytes)); }
@@ -83,7 +64,7 @@ std::string SealPayload(std::string_view payload, uint32_t version) {
   bytes.reserve(kSnapshotHeaderBytes + payload.size());
   AppendLittleEndian(version, sizeof(version), bytes);
   AppendLittleEndian(payload.size(), sizeof(uint64_t), bytes);
-  bytes.append(Digest(bytes, payload));
+  bytes.append(Sha256({bytes, payload}));
   bytes.append(payload);
   return bytes;
 }
@@ -91,8 +72,8 @@ std::string SealPayload(std::string_view payload, uint32_t version) {
 absl::StatusOr<std::string_view> OpenPayload(std::string_view bytes, std::string_view source) {
   LUNA_RETURN_IF_ERROR(CheckFrame(bytes, source));
   const std::string_view payload = bytes.substr(kSnapshotHeaderBytes);
-  const std::string_view stored = bytes.substr(kDigestOffset, kDigestBytes);
-  if (const std::string digest = Digest(bytes.substr(0, kDigestOffset), payload);
+  const std::string_view stored = bytes.substr(kDigestOffset, kSha256Bytes);
+  if (const std::string digest = Sha256({bytes.substr(0, kDigestOffset), payload});
       digest != stored) {
     return Damaged(source, absl::StrCat("its checksum says ", Hex(stored), ", its bytes have ",
                                         Hex(digest), "; it is damaged"));

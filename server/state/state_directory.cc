@@ -15,9 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/absl_view.h"
-#include "core/base/status_details.h"
 #include "core/base/status_macros.h"
-#include "server/state/saved_session_check.h"
+#include "server/state/entry_name.h"
 #include "server/state/snapshot_format.h"
 
 namespace luna::state {
@@ -135,25 +134,6 @@ absl::StatusOr<std::string> ReadAll(int fd, const std::string& doing) {
 
 }  // namespace
 
-absl::Status CheckEntryName(std::string_view name) {
-  if (name.empty() || name.size() > kMaxEntryNameBytes) {
-    return InvalidField("name",
-                        absl::StrCat(name.size(), " bytes; it takes 1 to ", kMaxEntryNameBytes));
-  }
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  });
-  if (plain) return absl::OkStatus();
-  return InvalidField("name", "it takes the letters a-z A-Z 0-9 and - _ alone");
-}
-
-std::string ShownEntry(std::string_view name) {
-  constexpr size_t kShownDigits = 6;
-  if (!IsSessionKey(name)) return std::string(name);
-  return absl::StrCat(AbslView(name.substr(0, kShownDigits)), "...");
-}
-
 absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(const std::string& path) {
   LUNA_ASSIGN_OR_RETURN(UniqueFd directory, OpenDirectory(path));
   LUNA_ASSIGN_OR_RETURN(UniqueFd lock, LockDirectory(path, directory.get()));
@@ -248,6 +228,9 @@ absl::StatusOr<std::string> StateDirectory::Read(std::string_view name) const {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const UniqueFd file(
       Retry([&] { return openat(directory_.get(), FileName(name).c_str(), kFlags); }));
+  if (!file.ok() && errno == ENOENT) {
+    return absl::NotFoundError(absl::StrCat("there is no saved session '", ShownEntry(name), "'"));
+  }
   struct stat info;
   if (!file.ok() || fstat(file.get(), &info) != 0) return SystemError(errno, doing);
   if (!S_ISREG(info.st_mode)) {

@@ -18,7 +18,6 @@
 namespace luna::state {
 
 inline constexpr char kEntrySuffix[] = ".luna-session";
-inline constexpr size_t kMaxEntryNameBytes = 64;
 
 struct StateEntry {
   std::string name;  // without the suffix
@@ -26,15 +25,8 @@ struct StateEntry {
   absl::Time modified;
 };
 
-// INVALID_ARGUMENT with the field "name" unless it is 1 to 64 of the letters a-z A-Z 0-9 and - _.
-// No such name is a path.
-absl::Status CheckEntryName(std::string_view name);
-
-// How messages and logs call an entry: by its name, of a session's key by the first digits alone,
-// because whoever reads the key may use the session.
-std::string ShownEntry(std::string_view name);
-
-// An entry is a file of mode 0600, "<name>.luna-session". Files of other names are left alone.
+// An entry is a file of mode 0600, "<name>.luna-session" (entry_name.h). Files of other names are
+// left alone.
 // Thread-safe; of writers of one name the last rename wins. Calls block on the disk.
 //
 // Statuses: NOT_FOUND for an entry that is not there, RESOURCE_EXHAUSTED where disk, quota or file

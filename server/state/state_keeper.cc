@@ -13,6 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/status_details.h"
 #include "core/base/status_macros.h"
+#include "server/state/entry_name.h"
 #include "server/state/saved_session_check.h"
 #include "server/state/snapshot_format.h"
 
@@ -196,9 +197,27 @@ absl::Status StateKeeper::WriteEntry(const std::string& name, const engine::Save
                         "32 hexadecimal digits are a session's id, and this is not this one's");
   }
   LUNA_RETURN_IF_ERROR(CheckSavedSession(session));
+  LUNA_RETURN_IF_ERROR(CheckRoom(name));
   LUNA_RETURN_IF_ERROR(directory_->Write(name, EncodeSnapshot(session)));
   Count(&KeeperCounts::written);
   return absl::OkStatus();
+}
+
+absl::Status StateKeeper::CheckRoom(const std::string& name) const {
+  const std::string_view owner = OwnerOf(name);
+  if (owner.empty()) return absl::OkStatus();
+  LUNA_ASSIGN_OR_RETURN(const std::vector<StateEntry> entries, directory_->List());
+  int owned = 0;
+  for (const StateEntry& entry : entries) {
+    if (entry.name == name) return absl::OkStatus();  // it is replaced
+    if (OwnerOf(entry.name) == owner) ++owned;
+  }
+  if (owned < options_.max_named) return absl::OkStatus();
+  return WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "this caller has ", owned, " saved sessions under names of its own, the most that are ",
+          "kept; a name that is there already may be saved to")),
+      options_.sweep_interval);
 }
 
 absl::StatusOr<engine::SavedSession> StateKeeper::ReadEntry(const std::string& name) const {

@@ -30,6 +30,7 @@ struct KeeperOptions {
   absl::Duration ttl = absl::InfiniteDuration();
   absl::Duration sweep_interval = absl::Minutes(10);
   size_t max_awaited = 256;  // operations with a `done` that may be in the queue
+  int max_named = 256;       // entries that one caller named (EntryOf)
 };
 
 struct KeeperCounts {
@@ -73,7 +74,8 @@ class StateKeeper {
 
   // Writes the entry `name`, which replaces what it held. INVALID_ARGUMENT if the name is not one,
   // or is the key of another session, or the session is one that could not be read back
-  // (CheckSavedSession); else as StateDirectory::Write.
+  // (CheckSavedSession); RESOURCE_EXHAUSTED if its caller has named as many as are kept; else as
+  // StateDirectory::Write.
   void Save(engine::SavedSession session, std::string name, Done done);
 
   // As StateDirectory::Read and DecodeSnapshot; DATA_LOSS too if the name is the key of another
@@ -137,6 +139,8 @@ class StateKeeper {
   void Do(const std::string& name, LoadWork& work);
   void Do(const std::string& name, LoadAllWork& work);
   absl::Status WriteEntry(const std::string& name, const engine::SavedSession& session);
+  // Whether one more entry may have this name.
+  absl::Status CheckRoom(const std::string& name) const;
   absl::StatusOr<engine::SavedSession> ReadEntry(const std::string& name) const;
   void Failed(const char* doing, const absl::Status& status);
   void Count(uint64_t KeeperCounts::*counter, uint64_t by = 1);

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "server/listen_address.h"
+#include "tests/fakes/temp_dir.h"
+#include "tests/integration/saving.h"
 #include "tests/integration/test_server.h"
 
 namespace luna::integration {
@@ -220,6 +222,7 @@ class RemoteTest : public ::testing::Test {
     server::Options options = OptionsFor(kTinyModel);
     options.listen.host = "0.0.0.0";
     options.allow_remote = true;
+    options.state_dir = directory_.path() + "/state";
     server_ = std::make_unique<TestServer>(options);
     remote_ = std::make_unique<Client>(server_->AddressAt(hosts.front()));
     if (!remote_->channel->WaitForConnected(std::chrono::system_clock::now() +
@@ -228,6 +231,7 @@ class RemoteTest : public ::testing::Test {
     }
   }
 
+  const TempDir directory_;
   std::unique_ptr<TestServer> server_;
   std::unique_ptr<Client> remote_;
 };
@@ -291,6 +295,30 @@ TEST_F(RemoteTest, AdminAnswersOnLoopbackOnly) {
   v1::EvictSessionResponse evicted;
   expect_denied(Call(remote_->admin, &Admin::EvictSession, v1::EvictSessionRequest(), evicted));
   EXPECT_EQ(Health(*remote_), grpc::health::v1::HealthCheckResponse::SERVING);
+}
+
+TEST_F(RemoteTest, NamesOfSavedSessionsAreACallersOwn) {
+  v1::CreateSessionRequest create;
+  create.set_label("mine");
+  const std::string mine = CreateSession(server_->client(), create);
+  create.set_label("theirs");
+  const std::string theirs = CreateSession(*remote_, create);
+  ASSERT_TRUE(SaveAs(server_->client(), mine, "lesson").ok());
+  v1::Session session;
+  const grpc::Status unknown = RestoreFrom(*remote_, "lesson", session);
+  ExpectError(unknown, grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(unknown.error_message(), "there is no saved session 'lesson'");
+  ASSERT_TRUE(SaveAs(*remote_, theirs, "lesson").ok());
+  for (const auto& [client, id] :
+       {std::pair(&server_->client(), mine), std::pair(remote_.get(), theirs)}) {
+    v1::CloseSessionRequest close;
+    close.set_session_id(id);
+    v1::CloseSessionResponse closed;
+    ASSERT_TRUE(
+        Call(client->sessions, &v1::SessionService::Stub::CloseSession, close, closed).ok());
+    ASSERT_TRUE(RestoreFrom(*client, "lesson", session).ok());
+    EXPECT_EQ(session.id(), id);
+  }
 }
 
 TEST_F(RemoteTest, RequestIdsAreACallersOwn) {

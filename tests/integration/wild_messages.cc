@@ -45,8 +45,8 @@ void WildContract::Add(const google::protobuf::FileDescriptor* file) {
   LUNA_CHECK(pool_.BuildFile(wild) != nullptr) << file->name();
 }
 
-void WildMessages::Remember(const std::string& field, const std::string& id) {
-  (field == "session_id" ? sessions_ : generations_).push_back(id);
+void WildMessages::Remember(const std::string& field, const std::string& value) {
+  known_[field].push_back(value);
 }
 
 std::string WildMessages::Next(const std::string& message) {
@@ -154,12 +154,9 @@ double WildMessages::Real() {
 }
 
 std::string WildMessages::Bytes(const std::string& field) {
-  if (field == "session_id" && !Odd()) {
-    if (sessions_.empty() || OneIn(2)) return "";
-    return sessions_[random_() % sessions_.size()];
-  }
-  if (field == "generation_id" && !generations_.empty() && !Odd()) {
-    return generations_[random_() % generations_.size()];
+  if (const std::vector<std::string>& known = known_[field]; !known.empty() && !Odd()) {
+    if (field == "session_id" && OneIn(2)) return "";  // a one-off
+    return known[random_() % known.size()];
   }
   using std::string_view_literals::operator""sv;
   static constexpr std::string_view kText[] = {"",  "a",          "Once upon a time", "옛날 옛적에",

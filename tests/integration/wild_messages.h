@@ -6,6 +6,7 @@
 #include <google/protobuf/dynamic_message.h>
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -34,9 +35,9 @@ class WildMessages {
   // `contract` must outlive it.
   WildMessages(const WildContract* contract, uint32_t seed) : contract_(contract), random_(seed) {}
 
-  // What a *_id of this name may be beside nonsense: something that is there.
-  void Remember(const std::string& field, const std::string& id);
-  const std::vector<std::string>& known_sessions() const { return sessions_; }
+  // What a field of this name may be beside nonsense: something that is there.
+  void Remember(const std::string& field, const std::string& value);
+  const std::vector<std::string>& known(const std::string& field) { return known_[field]; }
 
   // A message of this type, serialized.
   std::string Next(const std::string& message);
@@ -62,8 +63,7 @@ class WildMessages {
   google::protobuf::DynamicMessageFactory factory_;
   std::mt19937 random_;
   int odds_ = 3;  // one value in so many is odd, in this message
-  std::vector<std::string> sessions_;
-  std::vector<std::string> generations_;
+  std::map<std::string, std::vector<std::string>> known_;
 };
 
 }  // namespace luna::integration

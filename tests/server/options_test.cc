@@ -118,6 +118,7 @@ TEST(OptionsTest, BadValuesNameFlagValueAndLimit) {
       {"--seed", "-1", "[0, 2^64)"},
       {"--drain-timeout", "soon", "[0, 24h]"},
       {"--drain-timeout", "-1s", "[0, 24h]"},
+      {"--autosave", "always", "off|turn"},
       {"--listen", "127.0.0.1", "HOST:PORT"},
       {"--listen", "127.0.0.1:70000", "[0, 65535]"},
       {"--listen", "::1:50051", "HOST:PORT"},
@@ -125,6 +126,24 @@ TEST(OptionsTest, BadValuesNameFlagValueAndLimit) {
   for (const Case& c : cases) {
     EXPECT_THAT(Complaint({"--model", "m", c.flag, c.value}),
                 AllOf(HasSubstr(c.flag), HasSubstr(c.value), HasSubstr(c.limit)));
+  }
+}
+
+TEST(OptionsTest, WhatIsSavedAndWhen) {
+  EXPECT_FALSE(ParseGood({"--model", "m"}).autosave);
+  const Options saving = ParseGood({"--model", "m", "--state-dir", "d"});
+  EXPECT_EQ(saving.state_dir, "d");
+  EXPECT_TRUE(saving.autosave);
+  EXPECT_EQ(saving.state_ttl, absl::Hours(30 * 24));
+  EXPECT_FALSE(ParseGood({"--model", "m", "--state-dir", "d", "--autosave=off"}).autosave);
+  EXPECT_EQ(ParseGood({"--model", "m", "--state-dir", "d", "--state-ttl=inf"}).state_ttl,
+            absl::InfiniteDuration());
+  for (const char* ttl : {"0s", "-1h", "a month"}) {
+    EXPECT_THAT(Complaint({"--model", "m", "--state-dir", "d", "--state-ttl", ttl}),
+                AllOf(HasSubstr("--state-ttl"), HasSubstr(ttl), HasSubstr("above 0")));
+  }
+  for (const char* alone : {"--autosave=turn", "--state-ttl=1h"}) {
+    EXPECT_THAT(Complaint({"--model", "m", alone}), HasSubstr("--state-dir"));
   }
 }
 

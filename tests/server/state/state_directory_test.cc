@@ -81,7 +81,7 @@ TEST_F(StateDirectoryTest, WhatIsNotThereIsNotFoundAndMayBeRemoved) {
   const auto directory = Open();
   const absl::Status status = directory->Read("a").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(status.message(), "reading saved session 'a': No such file or directory");
+  EXPECT_EQ(status.message(), "there is no saved session 'a'");
   EXPECT_TRUE(directory->Remove("a").ok());
   ASSERT_TRUE(directory->Write("a", "x").ok());
   EXPECT_TRUE(directory->Remove("a").ok());
@@ -92,7 +92,7 @@ TEST_F(StateDirectoryTest, WhatIsNotThereIsNotFoundAndMayBeRemoved) {
 TEST_F(StateDirectoryTest, MessagesDoNotCarryKeys) {
   const std::string key = "0123456789abcdef0123456789abcdef";
   const absl::Status status = Open()->Read(key).status();
-  EXPECT_EQ(status.message(), "reading saved session '012345...': No such file or directory");
+  EXPECT_EQ(status.message(), "there is no saved session '012345...'");
 }
 
 TEST_F(StateDirectoryTest, IsRefusedWhereItWouldNotBeSecretOrOfUse) {

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_details.h"
+#include "server/state/entry_name.h"
 #include "server/state/snapshot_format.h"
 #include "tests/server/state/saved_sessions.h"
 #include "tests/server/state/temporary_directory.h"
@@ -94,6 +95,19 @@ TEST_F(StateKeeperTest, ASavedSessionIsLoadedAsItWas) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ExpectSame(*loaded, SmallSession());
   EXPECT_EQ(Load("other").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(StateKeeperTest, ACallerNamesSoManyAndNoMore) {
+  Start({.max_named = 2});
+  const auto save = [this](const char* caller, const char* name) {
+    return Save(SmallSession(), *EntryOf(caller, name)).code();
+  };
+  EXPECT_EQ(save("a", "1"), absl::StatusCode::kOk);
+  EXPECT_EQ(save("a", "2"), absl::StatusCode::kOk);
+  EXPECT_EQ(save("a", "3"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(save("a", "2"), absl::StatusCode::kOk) << "it is there already";
+  EXPECT_EQ(save("b", "3"), absl::StatusCode::kOk);
+  ASSERT_TRUE(Save(SmallSession(1), KeyOf(1)).ok()) << "of nobody's names";
 }
 
 TEST_F(StateKeeperTest, DoneIsCalledOnAThreadWithAName) {

@@ -1,0 +1,58 @@
+#include "server/resume.h"
+
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/state/entry_name.h"
+
+namespace luna::server {
+namespace {
+
+constexpr int kMaxLines = 10;  // in the log
+
+// Waits for the engine, so that no more than one session is on its way at a time.
+absl::Status Resume(engine::SavedSession saved, engine::Engine& engine) {
+  auto done = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> status = done->get_future();
+  engine.RestoreSession(
+      std::move(saved), {.trusted = true, .resumed = true},
+      [done](const absl::StatusOr<engine::SessionInfo>& info) { done->set_value(info.status()); });
+  return status.get();
+}
+
+}  // namespace
+
+absl::Status ResumeSessions(state::StateKeeper& keeper, engine::Engine& engine) {
+  struct Counts {
+    int resumed = 0, failed = 0;
+  };
+  // Of the keeper's thread until `done`.
+  auto counts = std::make_shared<Counts>();
+  auto done = std::make_shared<std::promise<absl::Status>>();
+  keeper.LoadAll(
+      [counts, &engine](state::LoadedEntry entry) {
+        if (!entry.by_key) return;
+        const absl::Status status =
+            entry.session.ok() ? Resume(*std::move(entry.session), engine) : entry.session.status();
+        if (status.ok()) {
+          ++counts->resumed;
+        } else if (++counts->failed <= kMaxLines) {
+          spdlog::warn("saved session {} does not go on: {}", state::ShownEntry(entry.name),
+                       status.ToString());
+        }
+      },
+      [done](const absl::Status& status) { done->set_value(status); });
+  const absl::Status status = done->get_future().get();
+  if (counts->failed > kMaxLines) {
+    spdlog::warn("{} more saved sessions do not go on", counts->failed - kMaxLines);
+  }
+  if (counts->resumed > 0) spdlog::info("{} saved sessions go on", counts->resumed);
+  return status;
+}
+
+}  // namespace luna::server
