@@ -26,16 +26,10 @@ absl::StatusOr<SessionInfo> Engine::Impl::ForkSession(const std::string& key,
                                        .scope = origin->scope,
                                        .quota_blocks = limits.quota_blocks(),
                                        .now = now_});
-  session->label = spec.label.value_or(origin->label);
-  session->default_sampling = origin->default_sampling;
-  session->system = origin->system;
-  session->context_policy = origin->context_policy;
+  static_cast<Conversation&>(*session) = *origin;
+  if (spec.label.has_value()) session->label = *spec.label;
   session->other_numerics = origin->other_numerics;
   session->seeds.base = NextSeed();
-  session->history = origin->history;
-  session->turns = origin->turns;
-  session->has_system = origin->has_system;
-  session->dropped_turns = origin->dropped_turns;
   TruncateTurns(*session, at_turn);
   session->cache.ForkFrom(origin->cache, static_cast<int>(session->history.size()));
   SetGuarantee(*session, limits.guaranteed_blocks());
@@ -53,22 +47,15 @@ absl::StatusOr<SavedSession> Engine::Impl::SaveSession(const std::string& key) c
 SavedSession Engine::Impl::Export(const Session& session) const {
   const int64_t block_bytes = options_.layout.block_bytes();
   SavedSession saved;
+  static_cast<Conversation&>(saved) = session;
   saved.model_digest = options_.model_digest;
   // What was made under other numerics stays marked, wherever it goes.
   saved.numerics = session.other_numerics ? "" : backend_->info().numerics;
   saved.key = session.key;
   saved.caller = session.caller;
-  saved.label = session.label;
-  saved.default_sampling = session.default_sampling;
-  saved.system = session.system;
-  saved.context_policy = session.context_policy;
   saved.quota_bytes = session.cache.pool.quota_blocks() * block_bytes;
   saved.guarantee_bytes = session.cache.pool.guaranteed_blocks() * block_bytes;
   saved.seeds = session.seeds;
-  saved.history = session.history;
-  saved.turns = session.turns;
-  saved.has_system = session.has_system;
-  saved.dropped_turns = session.dropped_turns;
   saved.generated_tokens = session.generated_tokens;
   saved.created = session.created;
   saved.last_active = session.last_active;
@@ -116,16 +103,9 @@ absl::StatusOr<SessionInfo> Engine::Impl::RestoreSession(const SavedSession& sav
                                        .scope = ScopeOf(caller),
                                        .quota_blocks = quota,
                                        .now = now_});
-  session->label = saved.label;
-  session->default_sampling = saved.default_sampling;
-  session->system = saved.system;
-  session->context_policy = saved.context_policy;
+  static_cast<Conversation&>(*session) = saved;
   session->other_numerics = saved.numerics != backend_->info().numerics;
   session->seeds = saved.seeds;
-  session->history = saved.history;
-  session->turns = saved.turns;
-  session->has_system = saved.has_system;
-  session->dropped_turns = saved.dropped_turns;
   session->generated_tokens = saved.generated_tokens;
   session->created = saved.created;
   if (spec.resumed) session->last_active = std::min(saved.last_active, now_);

@@ -30,23 +30,31 @@ struct SeedPosition {
   uint64_t drawn = 0;  // so far
 };
 
-struct SavedSession {
-  std::string model_digest;  // of the model whose tokens these are
-  std::string numerics;      // under which they were made
-  std::string key;
-  std::string caller;
+// What a session is about, wherever it lives: a fork begins with it, a saved session keeps it.
+struct Conversation {
   std::string label;
   sample::SamplingOverrides default_sampling;
   std::optional<SystemPrompt> system;
   ContextPolicy context_policy = ContextPolicy::kRefuse;
-  int64_t quota_bytes = 0;
-  int64_t guarantee_bytes = 0;
-  SeedPosition seeds;
 
   std::vector<TokenId> history;
   std::vector<TurnRecord> turns;  // those that are in the history
   bool has_system = false;        // the opening holds a system prompt, not the model's default one
-  uint32_t dropped_turns = 0;     // left from the front
+  uint32_t dropped_turns = 0;     // left from the front since creation or reset
+
+  uint32_t turn() const { return dropped_turns + static_cast<uint32_t>(turns.size()); }
+  // The tokens that opened the conversation; they stay when turns leave from the front.
+  int opening_tokens() const { return turns.empty() ? 0 : turns.front().body; }
+};
+
+struct SavedSession : Conversation {
+  std::string model_digest;  // of the model whose tokens these are
+  std::string numerics;      // under which they were made
+  std::string key;
+  std::string caller;
+  int64_t quota_bytes = 0;
+  int64_t guarantee_bytes = 0;
+  SeedPosition seeds;
   uint64_t generated_tokens = 0;
   absl::Time created, last_active;
 };
