@@ -1,5 +1,6 @@
 // Who may join the batch.
 #include <algorithm>
+#include <ranges>
 
 #include "core/sched/scheduler.h"
 
@@ -12,6 +13,13 @@ constexpr uint32_t kMostDoublings = 10;
 
 int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Whether the first `size` tokens are equal. From the last of them on: in a class with a lesson in
+// common, the ends of texts differ.
+bool BeginAlike(std::span<const TokenId> a, std::span<const TokenId> b, int size) {
+  return std::ranges::equal(a.first(size) | std::views::reverse,
+                            b.first(size) | std::views::reverse);
 }
 
 }  // namespace
@@ -67,10 +75,10 @@ bool Scheduler::IsBeingComputed(const Sequence& sequence) const {
   const kv::SequenceKv& kv = sequence.cache().kv;
   for (const Sequence* other : running_) {
     if (other->remaining_tokens() <= 1 || !kv.SameScope(other->cache().kv)) continue;
-    const int common =
-        std::min(CommonPrefix(sequence.tokens(), other->tokens()), sequence.num_tokens() - 1);
-    if (common > other->schedule.launched_tokens &&
-        common - kv.computed_tokens() >= layout_->block_tokens) {
+    const int alike =
+        std::max(other->schedule.launched_tokens + 1, kv.computed_tokens() + layout_->block_tokens);
+    if (alike < sequence.num_tokens() && alike <= other->num_tokens() &&
+        BeginAlike(sequence.tokens(), other->tokens(), alike)) {
       return true;
     }
   }
@@ -100,14 +108,17 @@ void Scheduler::CopyBeginning(Sequence* sequence) {
 // In line: who is small does not overtake who is large, or the large one would starve.
 void Scheduler::Admit() {
   if (waiting_.empty() || static_cast<int>(running_.size()) >= options_.max_running) return;
-  for (Sequence* sequence : waiting_.InOrder(shares_)) {
-    if (static_cast<int>(running_.size()) >= options_.max_running) return;
+  const size_t before = running_.size();
+  WaitingQueue::Line line = waiting_.InOrder(shares_);
+  while (static_cast<int>(running_.size()) < options_.max_running) {
+    Sequence* sequence = line.Next();
+    if (sequence == nullptr) break;
     sequence->cache().Adopt(sequence->tokens());
     if (IsBeingComputed(*sequence)) continue;
-    if (!Fits(*sequence)) return;
-    waiting_.Remove(sequence);
+    if (!Fits(*sequence)) break;
     Join(sequence);
   }
+  for (size_t i = before; i < running_.size(); ++i) waiting_.Remove(running_[i]);
 }
 
 void Scheduler::Join(Sequence* sequence) {
@@ -182,15 +193,14 @@ void Scheduler::ShareOut() {
   while (!waiting_.empty()) {
     places_.clear();
     for (const Sequence* sequence : running_) ++places_[sequence->caller()];
-    const std::vector<Sequence*>& order = waiting_.InOrder(shares_);
-    const auto it = std::ranges::find_if(
-        order, [this](const Sequence* sequence) { return !IsBeingComputed(*sequence); });
-    if (it == order.end() || !GatherOwing(**it)) return;
-    Sequence* const first = *it;
+    WaitingQueue::Line line = waiting_.InOrder(shares_);
+    Sequence* first = line.Next();
+    while (first != nullptr && IsBeingComputed(*first)) first = line.Next();
+    if (first == nullptr || !GatherOwing(*first)) return;
     if (owing_.empty()) return;  // it comes in by itself, when it is its turn
     for (Sequence* sequence : owing_) {
-      Preempt(sequence);
       sequence->schedule.gave_way = true;
+      Preempt(sequence);
     }
     waiting_.Remove(first);
     Join(first);

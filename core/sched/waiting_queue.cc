@@ -21,51 +21,62 @@ bool BeforeInLane(const Sequence* a, const Sequence* b) {
   return of_a != of_b ? of_a < of_b : a->id() < b->id();
 }
 
+bool BeforeInEntries(const Sequence* a, const Sequence* b) {
+  return a->caller() != b->caller() ? a->caller() < b->caller() : BeforeInLane(a, b);
+}
+
 }  // namespace
 
+void WaitingQueue::Push(Sequence* sequence) {
+  entries_.insert(std::ranges::upper_bound(entries_, sequence, BeforeInEntries), sequence);
+}
+
 void WaitingQueue::Remove(Sequence* sequence) {
-  const auto it = std::find(entries_.begin(), entries_.end(), sequence);
+  const auto it = std::ranges::find(entries_, sequence);
   LUNA_CHECK(it != entries_.end()) << "sequence " << sequence->id() << " does not wait";
   entries_.erase(it);
 }
 
-const std::vector<Sequence*>& WaitingQueue::InOrder(const FairShares& shares) {
-  by_caller_ = entries_;
-  std::sort(by_caller_.begin(), by_caller_.end(), [](const Sequence* a, const Sequence* b) {
-    return a->caller() != b->caller() ? a->caller() < b->caller() : BeforeInLane(a, b);
-  });
+bool WaitingQueue::Later(const Lane& a, const Lane& b) const {
+  if (a.served != b.served) return a.served > b.served;
+  return entries_[a.begin]->id() > entries_[b.begin]->id();
+}
+
+WaitingQueue::Line WaitingQueue::InOrder(const FairShares& shares) {
   lanes_.clear();
-  for (size_t begin = 0, end = 0; begin < by_caller_.size(); begin = end) {
-    const uint64_t caller = by_caller_[begin]->caller();
-    while (end < by_caller_.size() && by_caller_[end]->caller() == caller) ++end;
+  for (size_t begin = 0, end = 0; begin < entries_.size(); begin = end) {
+    const uint64_t caller = entries_[begin]->caller();
+    while (end < entries_.size() && entries_[end]->caller() == caller) ++end;
     lanes_.push_back({shares.served(caller), begin, end});
   }
-  const auto later = [this](const Lane& a, const Lane& b) {
-    if (a.served != b.served) return a.served > b.served;
-    return by_caller_[a.begin]->id() > by_caller_[b.begin]->id();
-  };
-  std::make_heap(lanes_.begin(), lanes_.end(), later);
-  order_.clear();
-  while (!lanes_.empty()) {
-    std::pop_heap(lanes_.begin(), lanes_.end(), later);
-    Lane& lane = lanes_.back();
-    Sequence* next = by_caller_[lane.begin++];
-    order_.push_back(next);
-    lane.served += static_cast<uint64_t>(next->tokens_to_charge());
-    if (lane.begin == lane.end) {
-      lanes_.pop_back();
-    } else {
-      std::push_heap(lanes_.begin(), lanes_.end(), later);
-    }
+  std::ranges::make_heap(lanes_, [this](auto& a, auto& b) { return Later(a, b); });
+  return Line(this);
+}
+
+Sequence* WaitingQueue::Line::Next() {
+  std::vector<Lane>& lanes = queue_->lanes_;
+  if (lanes.empty()) return nullptr;
+  const auto later = [this](const Lane& a, const Lane& b) { return queue_->Later(a, b); };
+  std::ranges::pop_heap(lanes, later);
+  Lane& lane = lanes.back();
+  Sequence* next = queue_->entries_[lane.begin++];
+  lane.served += static_cast<uint64_t>(next->tokens_to_charge());
+  if (lane.begin == lane.end) {
+    lanes.pop_back();
+  } else {
+    std::ranges::push_heap(lanes, later);
   }
-  return order_;
+  return next;
 }
 
 size_t WaitingQueue::Position(const Sequence* sequence, const FairShares& shares) {
-  const std::vector<Sequence*>& order = InOrder(shares);
-  const auto it = std::find(order.begin(), order.end(), sequence);
-  LUNA_CHECK(it != order.end()) << "sequence " << sequence->id() << " does not wait";
-  return static_cast<size_t>(it - order.begin());
+  size_t before = 0;
+  Line line = InOrder(shares);
+  for (Sequence* one = line.Next(); one != sequence; one = line.Next()) {
+    LUNA_CHECK(one != nullptr) << "sequence " << sequence->id() << " does not wait";
+    ++before;
+  }
+  return before;
 }
 
 bool WaitingQueue::HasRoom(uint64_t caller, size_t count, size_t limit) const {

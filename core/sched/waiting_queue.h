@@ -17,11 +17,24 @@ namespace luna::sched {
 // session that was given less, then what came first. Borrows the sequences. Engine thread only.
 class WaitingQueue {
  public:
-  void Push(Sequence* sequence) { entries_.push_back(sequence); }
+  // What its place depends on beside what its caller is given stays as it is while it waits.
+  void Push(Sequence* sequence);
   void Remove(Sequence* sequence);
 
-  // Borrowed until the next call.
-  const std::vector<Sequence*>& InOrder(const FairShares& shares);
+  // Those who wait, one by one in their order, which costs only as far as one looks. Of a queue
+  // that does not change; one at a time.
+  class Line {
+   public:
+    // Null at the end.
+    Sequence* Next();
+
+   private:
+    friend class WaitingQueue;
+    explicit Line(WaitingQueue* queue) : queue_(queue) {}
+
+    WaitingQueue* queue_;
+  };
+  Line InOrder(const FairShares& shares);
   // How many stand before it.
   size_t Position(const Sequence* sequence, const FairShares& shares);
 
@@ -31,18 +44,19 @@ class WaitingQueue {
   bool HasRoom(uint64_t caller, size_t count, size_t limit) const;
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
-  const std::vector<Sequence*>& entries() const { return entries_; }  // as they came
+  const std::vector<Sequence*>& entries() const { return entries_; }  // in no order of theirs
 
  private:
-  // A caller's requests, in by_caller_, and what it will have been given when the first is served.
+  // A caller's requests, in entries_, and what it will have been given when the first is served.
   struct Lane {
     uint64_t served;
     size_t begin, end;
   };
 
-  std::vector<Sequence*> entries_;
-  std::vector<Sequence*> by_caller_, order_;  // scratch of InOrder
-  std::vector<Lane> lanes_;                   // a heap
+  bool Later(const Lane& a, const Lane& b) const;
+
+  std::vector<Sequence*> entries_;  // by caller, each caller's in the order of its lane
+  std::vector<Lane> lanes_;         // of the line that is being looked at: a heap
 };
 
 }  // namespace luna::sched

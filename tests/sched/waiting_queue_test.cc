@@ -33,7 +33,7 @@ class WaitingQueueTest : public ::testing::Test {
   }
   // As the scheduler admits the first in line.
   Sequence* Admit() {
-    Sequence* sequence = queue_.InOrder(shares_).front();
+    Sequence* sequence = queue_.InOrder(shares_).Next();
     queue_.Remove(sequence);
     shares_.Serve(*sequence, sequence->tokens_to_charge());
     sequence->schedule.was_admitted = true;
@@ -42,7 +42,8 @@ class WaitingQueueTest : public ::testing::Test {
   void End(Sequence* sequence) { shares_.Leave(*sequence); }
   std::vector<uint64_t> Ids() {
     std::vector<uint64_t> ids;
-    for (const Sequence* sequence : queue_.InOrder(shares_)) ids.push_back(sequence->id().value());
+    WaitingQueue::Line line = queue_.InOrder(shares_);
+    while (const Sequence* sequence = line.Next()) ids.push_back(sequence->id().value());
     return ids;
   }
 
@@ -102,17 +103,22 @@ TEST_F(WaitingQueueTest, PriorityGivesNothingAtTheCostOfAnother) {
 }
 
 TEST_F(WaitingQueueTest, OfOneCallersSessionsTheOneThatWasGivenLessIsFirst) {
-  Sequence* greedy = Push(1);
-  Push(1);
-  Push(1);
-  caches_[0]->served_tokens = 50;
-  caches_[1]->served_tokens = 20;
-  caches_[2]->served_tokens = 10;
+  for (const uint64_t served : {50, 20, 10}) {
+    Sequence* sequence = Push(1);
+    queue_.Remove(sequence);
+    sequence->cache().served_tokens = served;
+    queue_.Push(sequence);
+  }
   EXPECT_THAT(Ids(), ElementsAre(2, 1, 0));
   // What was put back for want of blocks comes first; what gave way does not.
+  Sequence* greedy = sequences_[0].get();
+  queue_.Remove(greedy);
   greedy->schedule.was_admitted = true;
+  queue_.Push(greedy);
   EXPECT_THAT(Ids(), ElementsAre(0, 2, 1));
+  queue_.Remove(greedy);
   greedy->schedule.gave_way = true;
+  queue_.Push(greedy);
   EXPECT_THAT(Ids(), ElementsAre(2, 1, 0));
 }
 
