@@ -73,11 +73,14 @@ int64_t SequenceKv::unprotected_blocks() const {
   return count;
 }
 
-int64_t SequenceKv::alone_protected_blocks() const {
+int64_t SequenceKv::protected_while_running() const {
   int64_t count = 0;
-  ForEachBlock([&](BlockId block) {
-    count += blocks_->protectors(block) > 0 && blocks_->holders(block) == 1 ? 1 : 0;
-  });
+  const int guaranteed = EntriesToProtect(/*running=*/false);
+  for (const Table& table : tables_) {
+    for (int entry = std::max(guaranteed, table.first_live); entry < protected_; ++entry) {
+      count += IsShared(table, entry) ? 0 : 1;
+    }
+  }
   return count;
 }
 
@@ -93,19 +96,19 @@ void SequenceKv::SetRunning(bool running) {
   UpdateProtection();
 }
 
-// Rounded up to a whole entry: a session never has less than it is guaranteed.
-int SequenceKv::EntriesToProtect() const {
-  if (running_) return NumEntries();
+// Whole entries, and not a block more than is guaranteed: all guarantees together were admitted.
+int SequenceKv::EntriesToProtect(bool running) const {
+  if (running) return NumEntries();
   int64_t left = pool_->guaranteed_blocks();
-  int entries = 0;
-  for (; entries < NumEntries() && left > 0; ++entries) {
-    for (const Table& table : tables_) left -= entries >= table.first_live ? 1 : 0;
+  for (int entry = 0; entry < NumEntries(); ++entry) {
+    left -= std::ranges::count_if(tables_, [&](const Table& t) { return entry >= t.first_live; });
+    if (left < 0) return entry;
   }
-  return entries;
+  return NumEntries();
 }
 
 void SequenceKv::UpdateProtection() {
-  const int wanted = EntriesToProtect();
+  const int wanted = EntriesToProtect(running_);
   const int begin = std::min(wanted, protected_), end = std::max(wanted, protected_);
   for (const Table& table : tables_) {
     for (int entry = std::max(begin, table.first_live); entry < end; ++entry) {

@@ -51,9 +51,10 @@ class SequenceKv {
   int64_t paid_blocks() const;
   // How many blocks are paid ones of one other, and would not be if this one protected them too.
   int64_t PaidByAnother() const;
-  // Held blocks that nobody protects, and those that it protects and nobody else holds.
+  // Held blocks that nobody protects.
   int64_t unprotected_blocks() const;
-  int64_t alone_protected_blocks() const;
+  // Those that nobody else holds and that it protects only because it runs: beyond its guarantee.
+  int64_t protected_while_running() const;
 
   // Tables for that many tokens will grow without touching the heap.
   void Reserve(int num_tokens);
@@ -122,7 +123,7 @@ class SequenceKv {
   int NumEntries() const { return static_cast<int>(tables_.front().blocks.size()); }
   // Index of the first block that position `position` sees.
   int FirstSeen(const Table& table, int position) const;
-  int EntriesToProtect() const;
+  int EntriesToProtect(bool running) const;
   // The entry that the next token is written into, if something is in it already.
   std::optional<int> PartialEntry() const;
   bool IsShared(const Table& table, int entry) const;

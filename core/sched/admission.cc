@@ -156,12 +156,20 @@ bool Scheduler::OwesTo(const Sequence& sequence, const Sequence& waiting) {
          (places > others && served > others_served + slice);
 }
 
-// Of those who owe their place, the newest of the caller with the most.
-Sequence* Scheduler::MostOwing(const Sequence& waiting) {
+// What the others may have of it when it leaves the batch: nothing that is guaranteed.
+int64_t Scheduler::WouldFree(const Sequence& sequence) const {
+  return Claim(sequence) + sequence.cache().kv.protected_while_running();
+}
+
+// Of those who owe their place, the newest of the caller with the most. Where only blocks are
+// lacking, one that has some to free.
+Sequence* Scheduler::MostOwing(const Sequence& waiting, bool for_its_place) {
   Sequence* most = nullptr;
   for (Sequence* sequence : running_) {
     if (!OwesTo(*sequence, waiting) || std::ranges::find(owing_, sequence) != owing_.end())
       continue;
+    const bool is_guaranteed = sequence->cache().pool.guaranteed_blocks() > 0;
+    if (!for_its_place && is_guaranteed && WouldFree(*sequence) == 0) continue;
     if (most == nullptr || places_[sequence->caller()] > places_[most->caller()] ||
         (places_[sequence->caller()] == places_[most->caller()] && sequence->id() > most->id())) {
       most = sequence;
@@ -175,13 +183,14 @@ bool Scheduler::GatherOwing(const Sequence& waiting) {
   owing_.clear();
   int64_t lacking = DemandWith(waiting) - (Supply() - waiting.cache().kv.unprotected_blocks());
   size_t places = running_.size();
-  while (lacking > 0 || static_cast<int>(places) >= options_.max_running) {
-    Sequence* sequence = MostOwing(waiting);
+  const auto full = [&] { return static_cast<int>(places) >= options_.max_running; };
+  while (lacking > 0 || full()) {
+    Sequence* sequence = MostOwing(waiting, /*for_its_place=*/full());
     if (sequence == nullptr) return false;
     owing_.push_back(sequence);
     --places_[sequence->caller()];
     --places;
-    lacking -= Claim(*sequence) + Growth(*sequence) + sequence->cache().kv.alone_protected_blocks();
+    lacking -= WouldFree(*sequence) + Growth(*sequence);
   }
   return true;
 }

@@ -13,21 +13,23 @@ constexpr absl::Duration kRetryAfter = absl::Seconds(1);
 }  // namespace
 
 // Decodes grow. Those who were readmitted and have no new token yet do not, and were paid for when
-// they came in: so there is always somebody else to take first.
+// they came in: so there is somebody else to take first, unless a guarantee that was given since
+// takes what was theirs.
 void Scheduler::Balance() {
   while (Claims() > Supply()) {
-    Sequence* victim = NewestPreemptible();
+    Sequence* victim = NewestPreemptible(/*again=*/false);
+    if (victim == nullptr) victim = NewestPreemptible(/*again=*/true);
     if (victim == nullptr) return;
     Preempt(victim);
   }
 }
 
 // The last that came, so that the oldest always gets on; or, before it, a request of the same
-// caller that is of lower priority.
-Sequence* Scheduler::NewestPreemptible() const {
+// caller that is of lower priority. `again`: those too that were preempted since their last token.
+Sequence* Scheduler::NewestPreemptible(bool again) const {
   Sequence* newest = nullptr;
   const auto consider = [&](Sequence* sequence) {
-    if (sequence->schedule.preempted_since_token) return;
+    if (sequence->schedule.preempted_since_token && !again) return;
     const int64_t needed = sequence->cache().kv.held_blocks() + Outstanding(*sequence);
     if (needed > sequence->cache().pool.guaranteed_blocks()) newest = sequence;
   };

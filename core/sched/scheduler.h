@@ -83,7 +83,8 @@ class Scheduler {
   void CopyBeginning(Sequence* sequence);
   void ShareOut();
   bool OwesTo(const Sequence& sequence, const Sequence& waiting);
-  Sequence* MostOwing(const Sequence& waiting);
+  int64_t WouldFree(const Sequence& sequence) const;
+  Sequence* MostOwing(const Sequence& waiting, bool for_its_place);
   bool GatherOwing(const Sequence& waiting);
   bool Fits(const Sequence& sequence) const;
   bool IsBeingComputed(const Sequence& sequence) const;
@@ -96,7 +97,7 @@ class Scheduler {
 
   // preemption.cc
   void Balance();
-  Sequence* NewestPreemptible() const;
+  Sequence* NewestPreemptible(bool again) const;
   void Preempt(Sequence* sequence);
   void FailOldest();
 

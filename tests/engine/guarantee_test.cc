@@ -69,6 +69,49 @@ TEST(GuaranteeTest, WhoIsBelowItsGuaranteeIsServedWhateverOthersHold) {
   for (const Reader* other : others) EXPECT_EQ(other->answer.tokens.size(), 80u);
 }
 
+// Who gives its place up gives up nothing of its guarantee: that was counted on, and who came in
+// could not compute.
+TEST(GuaranteeTest, APlaceThatIsGivenUpFreesNothingThatIsGuaranteed) {
+  EngineBench bench(Hundred());
+  bench.Submit(Long(40, 80));
+  for (int i = 0; i < 2; ++i) {
+    const SessionInfo precious = *bench.CreateSession();
+    ASSERT_TRUE(bench.SetLimits(precious.id, Guarantee(bench, 30)).ok());
+    bench.Submit(Long(40, 80, precious.key));
+  }
+  bench.Tick(60);  // 25 blocks each
+  Request request = Long(100, 4);
+  request.caller = "another";
+  const Reader* reader = bench.Submit(request);
+  bench.Tick(3);
+  EXPECT_FALSE(reader->answer.tokens.empty());
+  bench.RunToEnd();
+  EXPECT_EQ(reader->answer.finished->usage.preemptions, 0u);
+}
+
+// What a new guarantee takes was counted on by those in the batch, who cannot be put off again;
+// they are all the same, and nobody fails.
+TEST(GuaranteeTest, ANewOneMayPutOffWhoeverIsInTheBatch) {
+  EngineBench::Options options = Hundred();
+  options.engine.max_batch_tokens = 8;  // who comes back takes many ticks to its next token
+  EngineBench bench(options);
+  const SessionInfo first = *bench.CreateSession(), second = *bench.CreateSession();
+  std::vector<Reader*> readers;
+  for (int i = 0; i < 8; ++i) readers.push_back(bench.Submit(Long(60, 60)));  // 30 blocks each
+  for (int round = 0; round < 200; ++round) {
+    const LimitsUpdate update = Guarantee(bench, round % 2 == 0 ? 32 : 0);
+    ASSERT_TRUE(bench.SetLimits(first.id, update).ok());
+    ASSERT_TRUE(bench.SetLimits(second.id, update).ok());
+    bench.Tick(round % 7);
+  }
+  bench.RunToEnd();
+  for (const Reader* reader : readers) {
+    EXPECT_EQ(reader->answer.finished->reason, FinishReason::kLength)
+        << reader->answer.finished->error;
+    EXPECT_EQ(reader->answer.tokens.size(), 60u);
+  }
+}
+
 TEST(GuaranteeTest, AllTogetherLeaveRoomForOneContext) {
   EngineBench bench(Hundred());
   const SessionInfo first = *bench.CreateSession(), second = *bench.CreateSession();

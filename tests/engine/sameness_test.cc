@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/engine_bench.h"
+#include "tests/fakes/rounds.h"
 
 namespace luna::engine {
 namespace {
@@ -347,7 +348,7 @@ void ExpectSameAlone(const Student& student, const EngineBench::Options& options
 }
 
 TEST_P(SamenessTest, RandomLivesUnderPressure) {
-  for (uint32_t seed = 0; seed < 12; ++seed) {
+  for (uint32_t seed = 0; seed < NumSeeds(12); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     EngineBench::Options options = SmallClass(GetParam());

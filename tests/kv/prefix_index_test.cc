@@ -12,6 +12,7 @@
 #include "core/kv/sequence_kv.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/rounds.h"
 
 namespace luna::kv {
 namespace {
@@ -193,7 +194,7 @@ class SharingPropertyTest : public ::testing::TestWithParam<std::tuple<std::vect
 
 TEST_P(SharingPropertyTest, EveryBlockHoldsWhatItsHoldersWouldHaveWritten) {
   const auto& [windows, hash_bits] = GetParam();
-  for (uint32_t seed = 0; seed < 10; ++seed) {
+  for (uint32_t seed = 0; seed < NumSeeds(10); ++seed) {
     std::mt19937 random(seed);
     World world(windows, 60, hash_bits);
     std::vector<std::unique_ptr<Sharer>> sharers(6);

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/rounds.h"
 
 namespace luna::kv {
 namespace {
@@ -220,7 +221,7 @@ class SequenceKvPropertyTest : public ::testing::TestWithParam<std::vector<int>>
 
 TEST_P(SequenceKvPropertyTest, RandomOperationsKeepTheLedger) {
   const KvLayout layout = MakeLayout(GetParam(), 4, 10);
-  for (uint32_t seed = 0; seed < 20; ++seed) {
+  for (uint32_t seed = 0; seed < NumSeeds(20); ++seed) {
     std::mt19937 random(seed);
     BlockPool pool(60);
     std::vector<std::unique_ptr<Player>> players;

@@ -7,6 +7,7 @@
 #include "core/base/status_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/rounds.h"
 #include "tests/sched/sched_bench.h"
 
 namespace luna::sched {
@@ -131,7 +132,7 @@ TEST(SchedulerTest, WhoWasPreemptedComesBackBeforeThoseWhoCameLater) {
 // A random crowd: nobody is preempted twice without a token between, nobody is starved, and every
 // step computes something.
 TEST(SchedulerTest, NobodyIsPreemptedTwiceWithoutATokenBetween) {
-  for (uint32_t seed = 0; seed < 30; ++seed) {
+  for (uint32_t seed = 0; seed < NumSeeds(30); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const std::vector<int> windows = seed % 3 == 0 ? std::vector<int>{0, 9} : std::vector<int>{0};
