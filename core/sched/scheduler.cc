@@ -53,12 +53,17 @@ void Scheduler::Remove(Sequence* sequence) {
 
 const StepPlan& Scheduler::Plan() {
   plan_.Clear();
-  Balance();
-  Admit();
-  ShareOut();
-  spare_ = Supply() - Claims();
-  AllotDecodes();
-  AllotPrefills();
+  // An idle cache that goes may bring less than it seemed: a window's goes as a whole, what its
+  // session was guaranteed is owed again, and what it shared stays. Then somebody has to leave.
+  size_t tries = running_.size() + 1;
+  do {
+    Balance();
+    Admit();
+    ShareOut();
+    spare_ = Supply() - Claims();
+    AllotDecodes();
+    AllotPrefills();
+  } while (plan_.rows.empty() && --tries > 0);
   if (plan_.rows.empty()) FailOldest();
   std::swap(plan_.copies, copies_);
   return plan_;
