@@ -125,8 +125,11 @@ absl::Status Instance::OpenState(const Options& options) {
     return absl::Status(directory.status().code(),
                         absl::StrCat("--state-dir: ", directory.status().message()));
   }
-  keeper_ = std::make_unique<state::StateKeeper>(*std::move(directory), &clock_,
-                                                 state::KeeperOptions{.ttl = options.state_ttl});
+  // A few generations of those that may live.
+  const size_t max_keyed = std::max<size_t>(1024, 8 * static_cast<size_t>(options.max_sessions));
+  keeper_ = std::make_unique<state::StateKeeper>(
+      *std::move(directory), &clock_,
+      state::KeeperOptions{.ttl = options.state_ttl, .max_keyed = max_keyed});
   return absl::OkStatus();
 }
 
@@ -225,11 +228,6 @@ void Instance::MakeEngine(const Options& options, std::vector<TokenId> opening,
   if (options.autosave) {
     engine_options.on_changed = [keeper = keeper_.get()](engine::SavedSession session) {
       keeper->AutoSave(std::move(session));
-    };
-  }
-  if (keeper_ != nullptr) {
-    engine_options.on_closed = [keeper = keeper_.get()](const std::string& key) {
-      keeper->Remove(key);
     };
   }
   engine_options.keep_kv = !options.no_kv_cache;

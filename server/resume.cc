@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "core/base/status_details.h"
 #include "server/state/entry_name.h"
 
 namespace luna::server {
@@ -35,16 +36,17 @@ absl::Status ResumeSessions(state::StateKeeper& keeper, engine::Engine& engine) 
   auto counts = std::make_shared<Counts>();
   auto done = std::make_shared<std::promise<absl::Status>>();
   keeper.LoadAll(
-      [counts, &engine](state::LoadedEntry entry) {
-        if (!entry.by_key) return;
+      [counts, &engine](const std::string& key, absl::StatusOr<engine::SavedSession> session) {
         const absl::Status status =
-            entry.session.ok() ? Resume(*std::move(entry.session), engine) : entry.session.status();
+            session.ok() ? Resume(*std::move(session), engine) : session.status();
         if (status.ok()) {
           ++counts->resumed;
         } else if (++counts->failed <= kMaxLines) {
-          spdlog::warn("saved session {} does not go on: {}", state::ShownEntry(entry.name),
+          spdlog::warn("saved session {} does not go on: {}", state::ShownEntry(key),
                        status.ToString());
         }
+        // Nor does any that follows, unless this one lacks its guarantee alone.
+        return !absl::IsResourceExhausted(status) || !FieldOf(status).empty();
       },
       [done](const absl::Status& status) { done->set_value(status); });
   const absl::Status status = done->get_future().get();

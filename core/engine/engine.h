@@ -44,10 +44,9 @@ struct EngineOptions {
   std::vector<TokenId> default_opening;  // begins a conversation that brings no opening of its own
   text::TurnMarkers markers;             // empty for a model without a chat template
   std::string model_digest;              // of saved sessions
-  // On the engine thread, after what is worth saving of a session has changed, and after it was
-  // closed by its callers. They neither block nor call the engine. May be empty.
+  // On the engine thread, after what is worth saving of a session has changed. Neither blocks nor
+  // calls the engine. May be empty.
   std::function<void(SavedSession)> on_changed = {};
-  std::function<void(const std::string& key)> on_closed = {};
 };
 
 // Public methods are thread-safe unless they say otherwise; they only put a command into the inbox.

@@ -144,6 +144,7 @@ class Engine::Impl {
   static absl::Status CheckTurn(const Session& session, uint32_t turn, const char* field);
   // In the place of one that was forgotten, if need be, but not of `but_not`.
   absl::Status MakeRoomForSession(const Session* but_not = nullptr);
+  absl::Status CheckRoomForSession() const;
   std::string ScopeOf(const std::string& caller) const;
   void NoteChanged(const Session& session) const;
   absl::Status CheckSampling(const sample::SamplingOverrides& sampling) const;
@@ -153,6 +154,7 @@ class Engine::Impl {
   // saved_session.cc
   SavedSession Export(const Session& session) const;
   absl::Status CheckSaved(const SavedSession& saved) const;
+  absl::Status CheckFitsContext(size_t size, const char* of) const;
 
   // limits.cc
   absl::StatusOr<Session*> FindSession(const SessionRef& ref) const;

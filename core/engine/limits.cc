@@ -96,9 +96,9 @@ absl::StatusOr<SessionLimits> Engine::Impl::SetLimits(const SessionRef& ref,
   const SessionLimits limits = {.quota_bytes = quota * block_bytes,
                                 .guarantee_bytes = guarantee * block_bytes};
   SetGuarantee(*session, guarantee);
-  NoteChanged(*session);
-  // Last: it may end the turn, and with it a one-off's session.
-  SetQuota(*session, quota);
+  const bool ephemeral = session->ephemeral;
+  SetQuota(*session, quota);  // may end the turn, and with it a one-off's session
+  if (!ephemeral) NoteChanged(*session);
   return limits;
 }
 

@@ -72,17 +72,28 @@ absl::Status Engine::Impl::CheckSaved(const SavedSession& saved) const {
     return WithField(absl::AlreadyExistsError("a session with the saved one's id lives"),
                      "session_id");
   }
-  if (static_cast<int64_t>(saved.history.size()) > context()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the saved history has ", saved.history.size(), " tokens; the context is ", context()));
-  }
+  const auto check_tokens = [this](const std::vector<TokenId>& tokens, const char* of) {
+    LUNA_RETURN_IF_ERROR(CheckFitsContext(tokens.size(), of));
+    return CheckIds(tokens, of);
+  };
   LUNA_RETURN_IF_ERROR(CheckSampling(saved.default_sampling));
-  LUNA_RETURN_IF_ERROR(CheckIds(saved.history, "history"));
-  if (saved.system.has_value()) LUNA_RETURN_IF_ERROR(CheckIds(saved.system->opening, "system"));
+  LUNA_RETURN_IF_ERROR(check_tokens(saved.history, "history"));
+  if (saved.system.has_value()) {
+    LUNA_RETURN_IF_ERROR(check_tokens(saved.system->opening, "system.opening"));
+  }
+  LUNA_RETURN_IF_ERROR(CheckFitsContext(saved.turns.size(), "turns"));
   for (const TurnRecord& turn : saved.turns) {
-    LUNA_RETURN_IF_ERROR(CheckIds(turn.after_system, "after_system"));
+    LUNA_RETURN_IF_ERROR(check_tokens(turn.after_system, "turns.after_system"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::CheckFitsContext(size_t size, const char* of) const {
+  if (static_cast<int64_t>(size) <= context()) return absl::OkStatus();
+  return WithField(
+      absl::FailedPreconditionError(absl::StrCat("the saved session's ", of, " has ", size,
+                                                 " entries; the context is ", context())),
+      of);
 }
 
 absl::StatusOr<SessionInfo> Engine::Impl::RestoreSession(const SavedSession& saved,
@@ -95,7 +106,8 @@ absl::StatusOr<SessionInfo> Engine::Impl::RestoreSession(const SavedSession& sav
   const int64_t guarantee = std::min(
       quota, spec.trusted ? saved.guarantee_bytes / block_bytes : default_guarantee_blocks_);
   LUNA_RETURN_IF_ERROR(CheckGuarantee(guarantee, quota, 0));
-  LUNA_RETURN_IF_ERROR(MakeRoomForSession());
+  // At a start, those that come first were active last.
+  LUNA_RETURN_IF_ERROR(spec.resumed ? CheckRoomForSession() : MakeRoomForSession());
 
   const std::string& caller = spec.caller.empty() ? saved.caller : spec.caller;
   Session* session = sessions_.Create({.key = saved.key,

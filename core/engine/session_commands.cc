@@ -93,8 +93,12 @@ void Engine::Impl::NoteChanged(const Session& session) const {
 }
 
 absl::Status Engine::Impl::MakeRoomForSession(const Session* but_not) {
-  if (sessions_.num_sessions() < static_cast<size_t>(options_.max_sessions) ||
-      CloseForgotten(but_not)) {
+  absl::Status room = CheckRoomForSession();
+  return room.ok() || CloseForgotten(but_not) ? absl::OkStatus() : room;
+}
+
+absl::Status Engine::Impl::CheckRoomForSession() const {
+  if (sessions_.num_sessions() < static_cast<size_t>(options_.max_sessions)) {
     return absl::OkStatus();
   }
   return WithRetryAfter(
@@ -180,7 +184,6 @@ absl::StatusOr<bool> Engine::Impl::CloseSession(const std::string& key) {
   if (session->live != nullptr) {
     End(*session->live, {.reason = FinishReason::kCancelled}, Turn::kDiscard);
   }
-  if (options_.on_closed) options_.on_closed(session->key);
   CloseSession(*session);
   return true;
 }

@@ -63,8 +63,9 @@ PromptParts Parts(const Session& session, const TurnInput& input, const TurnStyl
                     : history.subspan(first.body, first.answer - first.body);
   parts.history = history.subspan(first.answer);
   if (!input.raw) {
-    // An answer that ended by itself has its end token already.
-    if (!style.tokenizer->IsEnd(session.history.back())) parts.end = style.markers->end;
+    // An answer that ended by itself has its end token already. Turns may all be without tokens.
+    const bool ended = !history.empty() && style.tokenizer->IsEnd(history.back());
+    if (!ended) parts.end = style.markers->end;
     parts.after_end = style.markers->after_end;
   }
   parts.turn = input.tokens;

@@ -11,6 +11,9 @@
 
 namespace luna::rpc {
 
+// What a call that saves or restores takes from its beginning, so that their number is bounded too.
+inline constexpr size_t kSnapshotCallBytes = size_t{1} << 20;
+
 // Thread-safe.
 class ByteBudget {
  public:

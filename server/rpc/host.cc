@@ -47,6 +47,12 @@ absl::Status Host::CheckOpen() const {
   return CheckLoaded();
 }
 
+absl::Status Host::WorkersAreBusy() {
+  return WithRetryAfter(
+      absl::ResourceExhaustedError("too many requests of this caller wait to be looked at"),
+      absl::Seconds(1));
+}
+
 absl::Status Host::CheckKeeper() const {
   if (serving()->keeper != nullptr) return absl::OkStatus();
   return WithField(absl::FailedPreconditionError(

@@ -51,7 +51,7 @@ class Host {
 
   EventLoop& loop() { return loop_; }
   WorkerPool& workers() { return workers_; }
-  // Of sessions that are saved or restored.
+  // Of calls that save and restore sessions.
   ByteBudget& snapshot_bytes() { return snapshot_bytes_; }
   // Calls that wait for the model: what a drain waits for.
   LiveCalls& generations() { return generations_; }
@@ -69,6 +69,8 @@ class Host {
   absl::Status CheckOpen() const;
   // FAILED_PRECONDITION without a state directory. Once the model is loaded.
   absl::Status CheckKeeper() const;
+  // For who found its lane of the workers full.
+  static absl::Status WorkersAreBusy();
 
  private:
   std::atomic<const Serving*> serving_{nullptr};

@@ -29,17 +29,29 @@ void RestoreCall::OnRequested(bool ok) {
   }
   ticket_.emplace(&host_->calls());
   Listen(host_, service_);
-  if (absl::Status open = host_->CheckOpen(); !open.ok()) return Finish(open);
   caller_ = ParsePeer(context_.peer()).name;
   budget_.emplace(&host_->snapshot_bytes(), caller_);
+  absl::Status open = host_->CheckOpen();
+  if (open.ok()) open = budget_->Grow(kSnapshotCallBytes);
+  if (!open.ok()) return Finish(open);
+  const gpr_timespec patience =
+      gpr_time_from_micros(absl::ToInt64Microseconds(kRestorePatience), GPR_TIMESPAN);
+  alarm_.Set(host_->loop().queue(), gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), patience),
+             alarmed_.Start(shared_from_this()));
   reader_.Read(&chunk_, read_.Start(shared_from_this()));
 }
 
+void RestoreCall::OnAlarm(bool) {
+  if (loading_ || gone_ || finishing_) return;
+  Finish(absl::DeadlineExceededError(
+      absl::StrCat("the snapshot has not come within ", absl::FormatDuration(kRestorePatience))));
+}
+
 void RestoreCall::OnRead(bool ok) {
-  // At the end of what the client sends, which is the same to see where it left: that it did is
-  // known when what is queued already has been looked at.
-  if (!ok) return host_->loop().Post(shared_from_this());
-  if (gone_) return;
+  if (gone_ || finishing_) return;
+  // At the end of what the client sends, which looks the same where it left; but then nothing can
+  // be sent to it.
+  if (!ok) return reader_.SendInitialMetadata(begun_.Start(shared_from_this()));
   if (absl::Status taken = Take(); !taken.ok()) return Finish(taken);
   reader_.Read(&chunk_, read_.Start(shared_from_this()));
 }
@@ -59,21 +71,24 @@ absl::Status RestoreCall::Take() {
     return InvalidField("data", absl::StrCat("more than ", limit,
                                              " bytes, the most that a session of this model has"));
   }
-  LUNA_RETURN_IF_ERROR(budget_->Grow(chunk_.data().size()));
+  LUNA_RETURN_IF_ERROR(budget_->Grow(chunk_.ByteSizeLong()));
   snapshot_.append(chunk_.data());
   return absl::OkStatus();
 }
 
+void RestoreCall::OnBegun(bool ok) {
+  if (!ok) gone_ = true;
+  if (gone_ || finishing_) return;
+  loading_ = true;
+  if (alarmed_.pending()) alarm_.Cancel();
+  if (absl::Status begun = Load(); !begun.ok()) Finish(begun);
+}
+
 void RestoreCall::OnReady() {
   if (gone_) return;
-  if (!loading_) {
-    loading_ = true;
-    if (absl::Status begun = Load(); !begun.ok()) Finish(begun);
-  } else if (!outcome_->ok()) {
-    Finish(outcome_->status());
-  } else {
-    reader_.Finish(ToProto(**outcome_), grpc::Status::OK, finished_.Start(shared_from_this()));
-  }
+  if (!outcome_->ok()) return Finish(outcome_->status());
+  finishing_ = true;
+  reader_.Finish(ToProto(**outcome_), grpc::Status::OK, finished_.Start(shared_from_this()));
 }
 
 absl::Status RestoreCall::Load() {
@@ -89,8 +104,7 @@ absl::Status RestoreCall::Load() {
     self->OnLoaded(state::DecodeSnapshot(self->snapshot_, "snapshot"), /*trusted=*/false);
   });
   if (queued) return absl::OkStatus();
-  return WithRetryAfter(absl::ResourceExhaustedError("too many requests wait to be looked at"),
-                        absl::Seconds(1));
+  return Host::WorkersAreBusy();
 }
 
 void RestoreCall::OnLoaded(absl::StatusOr<engine::SavedSession> saved, bool trusted) {
@@ -110,9 +124,11 @@ void RestoreCall::Resolve(absl::StatusOr<engine::SessionInfo> outcome) {
 
 void RestoreCall::OnDone(bool) {
   if (context_.IsCancelled()) gone_ = true;
+  if (alarmed_.pending()) alarm_.Cancel();
 }
 
 void RestoreCall::Finish(const absl::Status& status) {
+  finishing_ = true;
   reader_.FinishWithError(ToGrpc(status), finished_.Start(shared_from_this()));
 }
 

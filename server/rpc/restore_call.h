@@ -2,6 +2,8 @@
 #ifndef LUNA_SERVER_RPC_RESTORE_CALL_H_
 #define LUNA_SERVER_RPC_RESTORE_CALL_H_
 
+#include <grpc/support/time.h>
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/engine/saved_session.h"
 #include "core/engine/session_info.h"
 #include "luna/v1/session.grpc.pb.h"
@@ -19,6 +22,10 @@
 #include "server/rpc/host.h"
 
 namespace luna::rpc {
+
+// From the call to the end of what the client sends: meanwhile it has a part of its caller's
+// budget.
+inline constexpr absl::Duration kRestorePatience = absl::Minutes(2);
 
 // Reads to the client's end, then decodes on a worker or has the keeper load an entry, then asks
 // the engine. What is cut, or whose caller left before its end, changes nothing. Owned by what is
@@ -34,11 +41,15 @@ class RestoreCall final : public EventLoop::Reader,
   static void Listen(Host* host, v1::SessionService::AsyncService* service);
 
   void OnReady() override;
+  bool bulky() const override { return true; }
 
  private:
   void OnRequested(bool ok);
   void OnRead(bool ok);
+  // The headers of the answer are on their way.
+  void OnBegun(bool ok);
   void OnFinished(bool) {}
+  void OnAlarm(bool ok);
   void OnDone(bool ok);
 
   // Adds a chunk to what has come.
@@ -61,11 +72,15 @@ class RestoreCall final : public EventLoop::Reader,
   v1::SessionChunk chunk_;  // being read
   std::string snapshot_;
   std::string name_;  // of the entry; empty: the snapshot was streamed
-  bool loading_ = false;
+  grpc::Alarm alarm_;
+  bool loading_ = false;  // all has come
+  bool finishing_ = false;
   std::optional<absl::StatusOr<engine::SessionInfo>> outcome_;
   std::atomic<bool> gone_{false};  // nobody waits
   Operation<RestoreCall> requested_{&RestoreCall::OnRequested};
   Operation<RestoreCall> read_{&RestoreCall::OnRead};
+  Operation<RestoreCall> begun_{&RestoreCall::OnBegun};
+  Operation<RestoreCall> alarmed_{&RestoreCall::OnAlarm};
   Operation<RestoreCall> finished_{&RestoreCall::OnFinished};
   Operation<RestoreCall> done_{&RestoreCall::OnDone};
 };

@@ -1,5 +1,6 @@
 #include "server/rpc/save_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -32,57 +33,62 @@ void SaveCall::OnRequested(bool ok) {
 
 absl::Status SaveCall::Begin() {
   LUNA_RETURN_IF_ERROR(host_->CheckLoaded());
-  const std::string caller = ParsePeer(context_.peer()).name;
-  budget_.emplace(&host_->snapshot_bytes(), caller);
-  std::string entry;
+  caller_ = ParsePeer(context_.peer()).name;
   if (!request_.name().empty()) {
     LUNA_RETURN_IF_ERROR(host_->CheckKeeper());
-    LUNA_ASSIGN_OR_RETURN(entry, state::EntryOf(caller, request_.name()));
+    LUNA_ASSIGN_OR_RETURN(entry_, state::EntryOf(caller_, request_.name()));
   }
+  budget_.emplace(&host_->snapshot_bytes(), caller_);
+  LUNA_RETURN_IF_ERROR(budget_->Grow(kSnapshotCallBytes));
   host_->serving()->engine->SaveSession(
       request_.session_id(),
-      [self = shared_from_this(), entry](absl::StatusOr<engine::SavedSession> saved) {
-        self->OnSaved(entry, std::move(saved));
+      [self = shared_from_this()](absl::StatusOr<engine::SavedSession> saved) {
+        self->OnSaved(std::move(saved));
       });
   return absl::OkStatus();
 }
 
-void SaveCall::OnSaved(const std::string& entry, absl::StatusOr<engine::SavedSession> saved) {
-  if (!saved.ok() || entry.empty()) return Resolve(std::move(saved));
-  host_->serving()->keeper->Save(*std::move(saved), entry,
-                                 [self = shared_from_this()](const absl::Status& status) {
-                                   if (!status.ok()) return self->Resolve(status);
-                                   self->Resolve(engine::SavedSession());
-                                 });
+void SaveCall::OnSaved(absl::StatusOr<engine::SavedSession> saved) {
+  if (!saved.ok()) return Resolve(saved.status());
+  if (!entry_.empty()) {
+    const auto done = [self = shared_from_this()](const absl::Status& status) {
+      self->Resolve(status.ok() ? absl::StatusOr<std::string>("") : status);
+    };
+    return host_->serving()->keeper->Save(*std::move(saved), entry_, done);
+  }
+  saved_ = *std::move(saved);
+  const bool queued = host_->workers().Run(
+      caller_, kSnapshotCallBytes, [self = shared_from_this()] { self->Resolve(self->Encode()); });
+  if (!queued) Resolve(host_->WorkersAreBusy());
 }
 
-void SaveCall::Resolve(absl::StatusOr<engine::SavedSession> outcome) {
-  outcome_ = std::move(outcome);
+absl::StatusOr<std::string> SaveCall::Encode() const {
+  LUNA_RETURN_IF_ERROR(state::CheckSavedSession(saved_));
+  return state::EncodeSnapshot(saved_);
+}
+
+void SaveCall::Resolve(absl::StatusOr<std::string> snapshot) {
+  snapshot_ = std::move(snapshot);
   host_->loop().Post(shared_from_this());
 }
 
 void SaveCall::OnReady() {
   if (gone_) return;
-  if (!outcome_.ok()) return Finish(outcome_.status());
-  if (!request_.name().empty()) {
+  if (!snapshot_.ok()) return Finish(snapshot_.status());
+  if (!entry_.empty()) {
     current_.set_name(request_.name());
     return WriteLast();
   }
-  if (absl::Status encoded = Encode(*outcome_); !encoded.ok()) return Finish(encoded);
-  outcome_ = engine::SavedSession();
+  saved_ = {};
+  const size_t beyond = std::max(snapshot_->size(), kSnapshotCallBytes) - kSnapshotCallBytes;
+  if (absl::Status room = budget_->Grow(beyond); !room.ok()) return Finish(room);
   WriteNext();
 }
 
-absl::Status SaveCall::Encode(const engine::SavedSession& session) {
-  LUNA_RETURN_IF_ERROR(state::CheckSavedSession(session));
-  snapshot_ = state::EncodeSnapshot(session);
-  return budget_->Grow(snapshot_.size());
-}
-
 void SaveCall::WriteNext() {
-  current_.set_data(snapshot_.substr(written_bytes_, kSnapshotChunkBytes));
+  current_.set_data(snapshot_->substr(written_bytes_, kSnapshotChunkBytes));
   written_bytes_ += current_.data().size();
-  if (written_bytes_ == snapshot_.size()) return WriteLast();
+  if (written_bytes_ == snapshot_->size()) return WriteLast();
   writer_.Write(current_, written_.Start(shared_from_this()));
 }
 

@@ -22,8 +22,9 @@ namespace luna::rpc {
 inline constexpr size_t kSnapshotChunkBytes = size_t{512} << 10;
 
 // Asks the engine, then either has the keeper write an entry and answers with one chunk of its
-// name, or streams the snapshot, one chunk at a time. Owned by what is pending: an operation, or a
-// callback of the engine or the keeper. Writer thread only, but for those callbacks.
+// name, or has a worker encode the session and streams it, one chunk at a time. Owned by what is
+// pending: an operation, or a callback of the engine, the keeper or a worker. Writer thread only,
+// but for those callbacks.
 class SaveCall final : public EventLoop::Reader, public std::enable_shared_from_this<SaveCall> {
  public:
   SaveCall(Host* host, v1::SessionService::AsyncService* service)
@@ -33,7 +34,6 @@ class SaveCall final : public EventLoop::Reader, public std::enable_shared_from_
   static void Listen(Host* host, v1::SessionService::AsyncService* service);
 
   void OnReady() override;
-  bool bulky() const override { return true; }
 
  private:
   void OnRequested(bool ok);
@@ -43,10 +43,12 @@ class SaveCall final : public EventLoop::Reader, public std::enable_shared_from_
 
   // Sends the engine for the session.
   absl::Status Begin();
-  // On the engine's thread, or the keeper's: what came of it.
-  void OnSaved(const std::string& entry, absl::StatusOr<engine::SavedSession> saved);
-  void Resolve(absl::StatusOr<engine::SavedSession> outcome);
-  absl::Status Encode(const engine::SavedSession& session);
+  // On the engine's thread.
+  void OnSaved(absl::StatusOr<engine::SavedSession> saved);
+  // On a worker.
+  absl::StatusOr<std::string> Encode() const;
+  // On any thread: the snapshot, empty if it is in the state directory, or why there is none.
+  void Resolve(absl::StatusOr<std::string> snapshot);
   void WriteNext();
   void WriteLast();
   void Finish(const absl::Status& status);
@@ -57,10 +59,11 @@ class SaveCall final : public EventLoop::Reader, public std::enable_shared_from_
   grpc::ServerContext context_;
   v1::SaveSessionRequest request_;
   grpc::ServerAsyncWriter<v1::SessionChunk> writer_{&context_};
+  std::string caller_;
+  std::string entry_;  // of the state directory; empty: the snapshot is streamed
   std::optional<ByteBudget::Share> budget_;
-  // What was saved; empty if it is in the state directory.
-  absl::StatusOr<engine::SavedSession> outcome_;
-  std::string snapshot_;
+  engine::SavedSession saved_;  // to be encoded
+  absl::StatusOr<std::string> snapshot_;
   size_t written_bytes_ = 0;  // of the snapshot
   v1::SessionChunk current_;  // being written
   bool gone_ = false;         // nobody reads

@@ -9,6 +9,7 @@
 #include "server/rpc/restore_call.h"
 #include "server/rpc/save_call.h"
 #include "server/rpc/unary_call.h"
+#include "server/state/saved_session_check.h"
 
 namespace luna::rpc {
 namespace {
@@ -86,10 +87,22 @@ void ForkSession(const Serving& serving, const Caller& caller,
                               reply.With<SessionInfo>(Convert));
 }
 
+// What is saved of it goes too, before it is answered, and also of one that lost its place.
 void CloseSession(const Serving& serving, const Caller&, const v1::CloseSessionRequest& request,
                   Reply<v1::CloseSessionResponse> reply) {
-  serving.engine->CloseSession(request.session_id(),
-                               reply.With<bool>([](bool) { return v1::CloseSessionResponse(); }));
+  const auto answer = [reply](const absl::Status& status) {
+    status.ok() ? reply(v1::CloseSessionResponse()) : reply(status);
+  };
+  serving.engine->CloseSession(request.session_id(), [&serving, answer, id = request.session_id()](
+                                                         const absl::StatusOr<bool>& closed) {
+    const bool may_be_saved = closed.ok() || absl::IsNotFound(closed.status());
+    if (serving.keeper == nullptr || !may_be_saved || !state::IsSessionKey(id)) {
+      return answer(closed.status());
+    }
+    serving.keeper->Remove(id, [answer, status = closed.status()](const absl::Status& removed) {
+      answer(absl::IsNotFound(removed) ? status : removed);
+    });
+  });
 }
 
 }  // namespace

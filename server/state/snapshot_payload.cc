@@ -113,7 +113,7 @@ absl::Status CheckTurnCount(std::string_view payload) {
   size_t turns = 0;
   while (const uint32_t tag = in.ReadTag()) {
     if (WireFormatLite::GetTagFieldNumber(tag) == v1::Snapshot::kTurnsFieldNumber) ++turns;
-    if (!WireFormatLite::SkipField(&in, tag)) return absl::OkStatus();  // the parser's to refuse
+    if (!WireFormatLite::SkipField(&in, tag)) break;  // where the parser stops too, and refuses
   }
   if (turns <= kMaxSavedTurns) return absl::OkStatus();
   return InvalidField("turns", absl::StrCat(turns, " entries; the limit is ", kMaxSavedTurns));

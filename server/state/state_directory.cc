@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -63,6 +64,10 @@ std::string Doing(std::string_view what, std::string_view name) {
   return absl::StrCat(AbslView(what), " saved session '", ShownEntry(name), "'");
 }
 
+absl::Status NoSuchEntry(std::string_view name) {
+  return absl::NotFoundError(absl::StrCat("there is no saved session '", ShownEntry(name), "'"));
+}
+
 absl::Status CheckMode(const std::string& path, int directory, const struct stat& info) {
   const std::string mode = absl::StrFormat("%04o", info.st_mode & 07777);
   if ((info.st_mode & kOtherUsers) != 0) {
@@ -78,10 +83,21 @@ absl::Status CheckMode(const std::string& path, int directory, const struct stat
   return absl::OkStatus();
 }
 
-absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return SystemError(errno, absl::StrCat("making state directory ", path));
+// On the disk with all that leads to it.
+absl::Status MakeDirectory(const std::string& path) {
+  const std::string doing = absl::StrCat("making state directory ", path);
+  if (mkdir(path.c_str(), 0700) != 0) {
+    return errno == EEXIST ? absl::OkStatus() : SystemError(errno, doing);
   }
+  const std::string parent = std::filesystem::absolute(path).parent_path();
+  const UniqueFd fd(
+      Retry([&] { return open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.ok() || Retry([&] { return fsync(fd.get()); }) != 0) return SystemError(errno, doing);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
+  LUNA_RETURN_IF_ERROR(MakeDirectory(path));
   UniqueFd directory(Retry([&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   struct stat info;
   if (!directory.ok() || fstat(directory.get(), &info) != 0) {
@@ -228,9 +244,7 @@ absl::StatusOr<std::string> StateDirectory::Read(std::string_view name) const {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const UniqueFd file(
       Retry([&] { return openat(directory_.get(), FileName(name).c_str(), kFlags); }));
-  if (!file.ok() && errno == ENOENT) {
-    return absl::NotFoundError(absl::StrCat("there is no saved session '", ShownEntry(name), "'"));
-  }
+  if (!file.ok() && errno == ENOENT) return NoSuchEntry(name);
   struct stat info;
   if (!file.ok() || fstat(file.get(), &info) != 0) return SystemError(errno, doing);
   if (!S_ISREG(info.st_mode)) {
@@ -242,7 +256,7 @@ absl::StatusOr<std::string> StateDirectory::Read(std::string_view name) const {
 absl::Status StateDirectory::Remove(std::string_view name) {
   LUNA_RETURN_IF_ERROR(CheckEntryName(name));
   if (unlinkat(directory_.get(), FileName(name).c_str(), 0) == 0) return Sync();
-  return errno == ENOENT ? absl::OkStatus() : SystemError(errno, Doing("removing", name));
+  return errno == ENOENT ? NoSuchEntry(name) : SystemError(errno, Doing("removing", name));
 }
 
 absl::StatusOr<std::vector<StateEntry>> StateDirectory::List() const {

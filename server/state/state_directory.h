@@ -51,7 +51,7 @@ class StateDirectory {
 
   absl::StatusOr<std::string> Read(std::string_view name) const;
 
-  // OK too if there is no such entry.
+  // NOT_FOUND too if there is no such entry.
   absl::Status Remove(std::string_view name);
 
   // Regular files with an entry's name; the most recently written first, then by name.

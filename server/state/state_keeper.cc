@@ -41,27 +41,18 @@ void StateKeeper::Load(std::string name, LoadDone done) {
 }
 
 void StateKeeper::Remove(std::string name, Done done) {
-  if (done) {
-    PostAwaited(std::move(name), RemoveWork{std::move(done)});
-  } else {
-    PostAutomatic(std::move(name), RemoveWork{});
-  }
-}
-
-void StateKeeper::AutoSave(engine::SavedSession session) {
-  std::string name = session.key;
-  PostAutomatic(std::move(name), SaveWork{std::move(session), {}});
+  PostAwaited(std::move(name), RemoveWork{std::move(done)});
 }
 
 void StateKeeper::LoadAll(EachEntry each, Done done) {
   PostAwaited("", LoadAllWork{std::move(each), std::move(done)});
 }
 
-// A file that is written and one that is removed are both whole states, so the later of the two is
-// all that has to happen.
-void StateKeeper::PostAutomatic(std::string name, Work work) {
+// A saved session is a whole state, so the later of two is all that has to be written.
+void StateKeeper::AutoSave(engine::SavedSession session) {
   Queue posted;  // what it holds in the end goes after the lock, a session overtaken too
-  posted.push_back({.name = std::move(name), .work = std::move(work)});
+  std::string name = session.key;
+  posted.push_back({.name = std::move(name), .work = SaveWork{std::move(session), {}}});
   {
     std::lock_guard lock(mutex_);
     if (stopped_) {
@@ -82,13 +73,14 @@ void StateKeeper::PostAutomatic(std::string name, Work work) {
 
 void StateKeeper::PostAwaited(std::string name, Work work) {
   Queue posted;
+  const bool may_be_refused = !std::holds_alternative<RemoveWork>(work);
   posted.push_back({.name = std::move(name), .work = std::move(work), .awaited = true});
   absl::Status refused;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) {
       refused = absl::UnavailableError("the server is shutting down");
-    } else if (awaited_ >= options_.max_awaited) {
+    } else if (awaited_ >= options_.max_awaited && may_be_refused) {
       refused = WithRetryAfter(
           absl::ResourceExhaustedError(absl::StrCat(
               awaited_, " saves and restores are waiting for the disk, the most that may")),
@@ -155,12 +147,8 @@ void StateKeeper::Run() {
 StateKeeper::Queue StateKeeper::TakeNext(bool& ended) {
   Queue taken;
   std::unique_lock lock(mutex_);
-  const auto ready = [this] { return !queue_.empty() || stopped_; };
-  if (options_.ttl > absl::ZeroDuration() && options_.ttl < absl::InfiniteDuration()) {
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(options_.sweep_interval), ready);
-  } else {
-    changed_.wait(lock, ready);
-  }
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(options_.sweep_interval),
+                    [this] { return !queue_.empty() || stopped_; });
   ended = stopped_ && queue_.empty();
   if (queue_.empty()) return taken;
   taken.splice(taken.begin(), queue_, queue_.begin());
@@ -179,16 +167,29 @@ void StateKeeper::Finished(uint64_t ticket, bool awaited) {
 }
 
 void StateKeeper::SweepIfDue() {
-  if (options_.ttl <= absl::ZeroDuration() || options_.ttl == absl::InfiniteDuration()) return;
   const absl::Time now = clock_->Now();
   if (now < next_sweep_) return;
   next_sweep_ = now + options_.sweep_interval;
-  const absl::StatusOr<int> expired = directory_->RemoveOlderThan(now - options_.ttl);
+  const absl::StatusOr<int> expired = RemoveForgotten();
   if (!expired.ok()) return Failed("removing saved sessions that are too old", expired.status());
   if (*expired == 0) return;
-  spdlog::info("removed {} saved sessions older than {}", *expired,
-               absl::FormatDuration(options_.ttl));
+  spdlog::info("removed {} saved sessions that were too old", *expired);
   Count(&KeeperCounts::expired, *expired);
+}
+
+absl::StatusOr<int> StateKeeper::RemoveForgotten() {
+  int removed = 0;
+  if (options_.ttl > absl::ZeroDuration() && options_.ttl < absl::InfiniteDuration()) {
+    LUNA_ASSIGN_OR_RETURN(removed, directory_->RemoveOlderThan(clock_->Now() - options_.ttl));
+  }
+  LUNA_ASSIGN_OR_RETURN(const std::vector<StateEntry> entries, directory_->List());
+  size_t keyed = 0;
+  for (const StateEntry& entry : entries) {
+    if (!IsSessionKey(entry.name) || ++keyed <= options_.max_keyed) continue;
+    LUNA_RETURN_IF_ERROR(directory_->Remove(entry.name));
+    ++removed;
+  }
+  return removed;
 }
 
 absl::Status StateKeeper::WriteEntry(const std::string& name, const engine::SavedSession& session) {
@@ -243,11 +244,7 @@ void StateKeeper::Do(const std::string& name, SaveWork& work) {
 void StateKeeper::Do(const std::string& name, RemoveWork& work) {
   const absl::Status status = directory_->Remove(name);
   if (status.ok()) Count(&KeeperCounts::removed);
-  if (work.done) {
-    work.done(status);
-  } else if (!status.ok()) {
-    Failed("removing a closed session", status);
-  }
+  work.done(status);
 }
 
 void StateKeeper::Do(const std::string& name, LoadWork& work) { work.done(ReadEntry(name)); }
@@ -256,7 +253,7 @@ void StateKeeper::Do(const std::string&, LoadAllWork& work) {
   const absl::StatusOr<std::vector<StateEntry>> entries = directory_->List();
   if (!entries.ok()) return work.done(entries.status());
   for (const StateEntry& entry : *entries) {
-    work.each({entry.name, IsSessionKey(entry.name), ReadEntry(entry.name)});
+    if (IsSessionKey(entry.name) && !work.each(entry.name, ReadEntry(entry.name))) break;
   }
   work.done(absl::OkStatus());
 }

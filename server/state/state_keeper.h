@@ -25,10 +25,12 @@
 namespace luna::state {
 
 struct KeeperOptions {
-  // An entry that was last written longer ago is removed, at the start and then every
-  // `sweep_interval`. Zero or infinite: entries stay.
+  // An entry that was last written longer ago is removed. Zero or infinite: it stays.
   absl::Duration ttl = absl::InfiniteDuration();
-  absl::Duration sweep_interval = absl::Minutes(10);
+  // Of the entries under sessions' keys the most recently written stay, for sessions whose place
+  // was taken leave theirs behind. Well above the sessions that may live.
+  size_t max_keyed = 100'000;
+  absl::Duration sweep_interval = absl::Minutes(10);  // of both, and at the start
   size_t max_awaited = 256;  // operations with a `done` that may be in the queue
   int max_named = 256;       // entries that one caller named (EntryOf)
 };
@@ -36,17 +38,9 @@ struct KeeperOptions {
 struct KeeperCounts {
   uint64_t written = 0;   // entries, by Save and AutoSave
   uint64_t replaced = 0;  // what waited and was overtaken by what is newer, of the same session
-  uint64_t removed = 0;   // by Remove, whether or not they were there
-  uint64_t expired = 0;   // by ttl
+  uint64_t removed = 0;   // by Remove
+  uint64_t expired = 0;   // by ttl and max_keyed
   uint64_t failed = 0;    // of what nobody waits for
-};
-
-struct LoadedEntry {
-  std::string name;
-  // The name is the session's key, so this is its latest state, which AutoSave wrote. Else somebody
-  // gave it a name, to come back to it when asked; it may be older, or of a session closed since.
-  bool by_key = false;
-  absl::StatusOr<engine::SavedSession> session;  // why not: as Load says
 };
 
 // Thread-safe; only Flush, Stop and the destructor wait. What is asked for of one name happens in
@@ -55,14 +49,15 @@ struct LoadedEntry {
 // RESOURCE_EXHAUSTED where the queue is full, on the caller's own before the method returns. It may
 // ask for more, and must neither Flush nor Stop.
 //
-// AutoSave, and Remove without a `done`, are never refused for want of room and wait for nothing.
-// Of one session at most one of them waits, the latest, so the queue is as long as there are
-// sessions. Their failures are logged and counted.
+// AutoSave and Remove are never refused for want of room. Of one session at most one AutoSave
+// waits, the latest, so as many wait as there are sessions; its failures are logged and counted.
 class StateKeeper {
  public:
   using Done = std::function<void(absl::Status)>;
   using LoadDone = std::function<void(absl::StatusOr<engine::SavedSession>)>;
-  using EachEntry = std::function<void(LoadedEntry)>;
+  // The key's entry, or why not, as Load says. False: no more.
+  using EachEntry =
+      std::function<bool(const std::string& key, absl::StatusOr<engine::SavedSession> session)>;
 
   // Borrows the clock.
   StateKeeper(std::unique_ptr<StateDirectory> directory, const Clock* clock,
@@ -82,14 +77,16 @@ class StateKeeper {
   // session than is in the entry.
   void Load(std::string name, LoadDone done);
 
-  // OK too if there is no such entry.
-  void Remove(std::string name, Done done = {});
+  // As StateDirectory::Remove.
+  void Remove(std::string name, Done done);
 
   // Under the session's key as name.
   void AutoSave(engine::SavedSession session);
 
-  // Every entry, the most recently written first: `each` on the keeper's thread, then `done`. What
-  // cannot be read stays as it is. The error of `done` is of listing them.
+  // Every entry under a session's key, which is that session's latest state; what somebody gave a
+  // name waits until it is asked for. The most recently written first: `each` on the keeper's
+  // thread, then `done`. What cannot be read stays as it is. The error of `done` is of listing
+  // them.
   void LoadAll(EachEntry each, Done done);
 
   // Until all that was asked for before is done.
@@ -124,7 +121,6 @@ class StateKeeper {
   };
   using Queue = std::list<Operation>;
 
-  void PostAutomatic(std::string name, Work work);
   void PostAwaited(std::string name, Work work);
   static void Refuse(Work& work, const absl::Status& status);
 
@@ -134,6 +130,7 @@ class StateKeeper {
   Queue TakeNext(bool& ended);
   void Finished(uint64_t ticket, bool awaited);
   void SweepIfDue();
+  absl::StatusOr<int> RemoveForgotten();
   void Do(const std::string& name, SaveWork& work);
   void Do(const std::string& name, RemoveWork& work);
   void Do(const std::string& name, LoadWork& work);

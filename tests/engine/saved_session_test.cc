@@ -77,11 +77,26 @@ TEST(SavedSessionTest, OfAnotherModelOrDamagedIsRefusedAndChangesNothing) {
   other.history.back() = 1'000'000;
   EXPECT_EQ(refuse(other).code(), absl::StatusCode::kInvalidArgument);
   other.history.assign(129, 'x');
-  EXPECT_THAT(std::string(refuse(other).message()), HasSubstr("129 tokens; the context is 128"));
+  EXPECT_THAT(std::string(refuse(other).message()),
+              HasSubstr("history has 129 entries; the context is 128"));
   other = saved;
   other.key = std::string(32, 'a');
   other.default_sampling.temperature = -1.0f;
   EXPECT_EQ(refuse(other).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Dropped turns and empty ones may leave a conversation of turns without a token.
+TEST(SavedSessionTest, OfTurnsWithoutTokensGoesOn) {
+  EngineBench bench(Server());
+  const SessionInfo session = *bench.CreateSession();
+  SavedSession saved = *bench.SaveSession(session.key);
+  ASSERT_TRUE(bench.CloseSession(session.key).ok());
+  saved.turns.resize(2);
+  ASSERT_TRUE(bench.RestoreSession(saved).ok());
+  Request request = Tell("one", session.key);
+  request.input.raw = false;
+  EXPECT_TRUE(bench.Run(request).finished.has_value());
+  EXPECT_EQ(bench.GetSession(session.key)->turn, 3u);
 }
 
 TEST(SavedSessionTest, UnderOtherNumericsItSaysSo) {
@@ -118,10 +133,11 @@ TEST(SavedSessionTest, LimitsBeyondTheDefaultsNeedTrust) {
 TEST(SavedSessionTest, WhatIsWorthSavingIsToldAfterEachChange) {
   EngineBench::Options options = Server();
   std::vector<std::string> told;
+  SavedSession last;
   options.engine.on_changed = [&](const SavedSession& saved) {
+    last = saved;
     told.push_back(saved.label + ":" + std::to_string(saved.turns.size()));
   };
-  options.engine.on_closed = [&](const std::string&) { told.push_back("closed"); };
   EngineBench bench(options);
   const SessionInfo session = *bench.CreateSession({.label = "a"});
   bench.Run(Ask("one", 3, session.key));
@@ -130,9 +146,13 @@ TEST(SavedSessionTest, WhatIsWorthSavingIsToldAfterEachChange) {
   update.label = "b";
   ASSERT_TRUE(bench.UpdateSession(session.key, update).ok());
   ASSERT_TRUE(bench.ResetSession(session.key).ok());
+  LimitsUpdate limits;
+  limits.quota_bytes = 3 * bench.block_bytes();
+  ASSERT_TRUE(bench.SetLimits(session.id, limits).ok());
+  EXPECT_EQ(last.quota_bytes, 3 * bench.block_bytes());
   EXPECT_EQ(bench.SaveSession("unknown").status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(bench.CloseSession(session.key).ok());
-  EXPECT_THAT(told, ElementsAre("a:0", "a:1", "b:1", "b:0", "closed"));
+  EXPECT_THAT(told, ElementsAre("a:0", "a:1", "b:1", "b:0", "b:0"));
 }
 
 TEST(SavedSessionTest, NotInTheMiddleOfAnAnswer) {

@@ -152,7 +152,9 @@ class Fuzzer {
     ExpectDocumented(method, bytes, outcome.status);
     ++codes[method->name()][outcome.status.error_code()];
     if (outcome.answers.empty()) return;
-    if (method->name() == "CreateSession" || method->name() == "ForkSession") {
+    static const std::set<std::string> kOpening = {"CreateSession", "ForkSession",
+                                                   "RestoreSession"};
+    if (kOpening.contains(method->name())) {
       v1::Session session;
       EXPECT_TRUE(session.ParseFromString(outcome.answers.front()));
       messages_.Remember("session_id", session.id());

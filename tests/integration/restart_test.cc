@@ -188,6 +188,43 @@ TEST_F(RestartTest, WhoHasNoPlaceWaitsInTheDirectory) {
   EXPECT_TRUE(RestoreFrom(*client_, ids[0], session).ok()) << "the last saved went on first";
 }
 
+// However long the server was off, who was active last keeps its place.
+TEST_F(RestartTest, WhoWasActiveLastIsFirst) {
+  Start({"--session-idle-timeout", "0s"});
+  const std::vector<std::string> ids = OpenClass(*client_);
+  for (const std::string& id : ids) ASSERT_TRUE(SaveAs(*client_, id, id).ok());
+  Kill();
+  auto then = std::filesystem::last_write_time(EntryOf(ids.back()));
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id, then -= std::chrono::seconds(1)) {
+    std::filesystem::last_write_time(EntryOf(*id), then);
+  }
+  Start({"--max-sessions", "3", "--session-idle-timeout", "0s"});
+  v1::ListSessionsResponse list;
+  ASSERT_TRUE(Call(client_->sessions, &v1::SessionService::Stub::ListSessions,
+                   v1::ListSessionsRequest(), list)
+                  .ok());
+  std::vector<std::string> there;
+  for (const v1::Session& session : list.sessions()) there.push_back(session.id());
+  EXPECT_THAT(there, testing::UnorderedElementsAreArray(ids.end() - 3, ids.end()));
+}
+
+TEST_F(RestartTest, WhoLostItsPlaceCanBeClosedForGood) {
+  Start({"--max-sessions", "1", "--session-idle-timeout", "0s"});
+  const std::string lost = CreateSession(*client_);
+  ASSERT_TRUE(SaveAs(*client_, lost, lost).ok());
+  CreateSession(*client_);
+  ASSERT_TRUE(std::filesystem::exists(EntryOf(lost)));
+  v1::CloseSessionRequest close;
+  close.set_session_id(lost);
+  v1::CloseSessionResponse closed;
+  const auto call = [&] {
+    return Call(client_->sessions, &v1::SessionService::Stub::CloseSession, close, closed);
+  };
+  EXPECT_TRUE(call().ok());
+  EXPECT_FALSE(std::filesystem::exists(EntryOf(lost)));
+  ExpectError(call(), Code::NOT_FOUND);
+}
+
 TEST_F(RestartTest, ADirectoryIsOneServersAndItsUsersAlone) {
   Start();
   Process second({"--model", kTinyModel, "--listen", "127.0.0.1:0", "--state-dir", state()});

@@ -149,6 +149,13 @@ TEST(HostileSnapshotTest, TurnsAreCountedBeforeTheyAreParsed) {
   EXPECT_EQ(status.message(), "file x: turns: 262145 entries; the limit is 262144");
 }
 
+TEST(HostileSnapshotTest, TurnsAreCountedBeforeWhatCannotBeParsed) {
+  constexpr char kEmptyTurn[] = {(v1::Snapshot::kTurnsFieldNumber << 3) | 2, 0};
+  std::string payload;
+  for (size_t i = 0; i <= kMaxSavedTurns; ++i) payload.append(kEmptyTurn, 2);
+  for (const char* end : {"\x0c", "\x0a\xff"}) ExpectRefused(payload + end, "turns");
+}
+
 TEST(HostileSnapshotTest, AHistoryBeyondTheLimitIsRefused) {
   v1::Snapshot message;
   message.set_key(KeyOf(1));

@@ -64,6 +64,9 @@ class StateKeeperTest : public ::testing::Test {
                   [done](absl::Status status) { done->set_value(status); });
     return done->get_future().get();
   }
+  void Remove(const std::string& name) {
+    keeper_->Remove(name, [](absl::Status) {});
+  }
   absl::StatusOr<engine::SavedSession> Load(const std::string& name) {
     const auto done = std::make_shared<std::promise<absl::StatusOr<engine::SavedSession>>>();
     keeper_->Load(name, [done](auto session) { done->set_value(std::move(session)); });
@@ -139,18 +142,19 @@ TEST_F(StateKeeperTest, TheOrderOfOneSessionIsKept) {
   keeper_->Flush();
   KeepBusy();
   keeper_->AutoSave(Labelled(1, "closed"));
-  keeper_->Remove(KeyOf(1));
-  keeper_->Remove(KeyOf(2));
+  Remove(KeyOf(1));
+  Remove(KeyOf(2));
   keeper_->AutoSave(Labelled(2, "restored"));
   keeper_->AutoSave(Labelled(3, "new"));
-  keeper_->Remove(KeyOf(3));
+  Remove(KeyOf(3));
   keeper_->AutoSave(Labelled(3, "again"));
-  keeper_->Remove(KeyOf(3));
+  Remove(KeyOf(3));
   LetGo();
   EXPECT_EQ(LabelOf(1), "NOT_FOUND");
   EXPECT_EQ(LabelOf(2), "restored");
   EXPECT_EQ(LabelOf(3), "NOT_FOUND");
-  EXPECT_EQ(keeper_->counts().written, 3u);  // two of them before
+  EXPECT_EQ(keeper_->counts().written, 6u);
+  EXPECT_EQ(keeper_->counts().removed, 4u);
 }
 
 TEST_F(StateKeeperTest, NothingIsMovedAcrossWhatSomebodyWaitsFor) {
@@ -169,10 +173,15 @@ TEST_F(StateKeeperTest, NothingIsMovedAcrossWhatSomebodyWaitsFor) {
   keeper_->Load(key, see);
   keeper_->Save(Labelled(1, "d"), key, [](absl::Status) {});
   keeper_->AutoSave(Labelled(1, "e"));
-  keeper_->Remove(key, [](absl::Status) {});
+  Remove(key);
   keeper_->Load(key, see);
   keeper_->AutoSave(Labelled(1, "f"));
-  keeper_->LoadAll([&](LoadedEntry entry) { see(std::move(entry.session)); }, [](absl::Status) {});
+  keeper_->LoadAll(
+      [&](const std::string&, absl::StatusOr<engine::SavedSession> session) {
+        see(std::move(session));
+        return true;
+      },
+      [](absl::Status) {});
   keeper_->AutoSave(Labelled(1, "g"));
   LetGo();
   keeper_->Flush();
@@ -191,7 +200,7 @@ TEST_F(StateKeeperTest, RandomOperationsEndAsTheirOrderSays) {
       const uint64_t n = random.Below(4);
       switch (random.Below(4)) {
         case 0:
-          keeper_->Remove(KeyOf(n));
+          Remove(KeyOf(n));
           expected[n] = "NOT_FOUND";
           break;
         case 1:
@@ -287,7 +296,7 @@ TEST_F(StateKeeperTest, AFileUnderAnotherSessionsKeyIsDamage) {
   EXPECT_EQ(Load(KeyOf(2)).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(StateKeeperTest, AllAreLoadedAndTheDamagedAreLeftAsTheyAre) {
+TEST_F(StateKeeperTest, AllUnderAKeyAreLoadedAndTheDamagedAreLeftAsTheyAre) {
   Start();
   const absl::Time then = absl::FromUnixSeconds(1'700'000'000);
   ASSERT_TRUE(Save(SmallSession(1), KeyOf(1)).ok());
@@ -296,31 +305,55 @@ TEST_F(StateKeeperTest, AllAreLoadedAndTheDamagedAreLeftAsTheyAre) {
   damaged[70] ^= 1;
   WriteFile(files_.Entry(KeyOf(2)), damaged);
   WriteFile(files_.Entry(KeyOf(3)), "");
-  SetModified(files_.Entry("story"), then + absl::Seconds(3));
   SetModified(files_.Entry(KeyOf(3)), then + absl::Seconds(2));
   SetModified(files_.Entry(KeyOf(1)), then + absl::Seconds(1));
   SetModified(files_.Entry(KeyOf(2)), then);
 
-  std::vector<LoadedEntry> loaded;
+  std::vector<std::pair<std::string, absl::StatusOr<engine::SavedSession>>> loaded;
   absl::Status done = absl::UnknownError("not called");
-  keeper_->LoadAll([&](LoadedEntry entry) { loaded.push_back(std::move(entry)); },
-                   [&](absl::Status status) { done = status; });
-  keeper_->Flush();
+  const auto load = [&](size_t most) {
+    loaded.clear();
+    keeper_->LoadAll(
+        [&, most](const std::string& key, absl::StatusOr<engine::SavedSession> session) {
+          loaded.emplace_back(key, std::move(session));
+          return loaded.size() < most;
+        },
+        [&](absl::Status status) { done = status; });
+    keeper_->Flush();
+  };
+  load(10);
   ASSERT_TRUE(done.ok()) << done;
-  ASSERT_EQ(loaded.size(), 4u);
-  EXPECT_EQ(loaded[0].name, "story");
-  EXPECT_FALSE(loaded[0].by_key);
-  EXPECT_TRUE(loaded[0].session.ok());
-  EXPECT_EQ(loaded[1].name, KeyOf(3));
-  EXPECT_EQ(loaded[1].session.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(loaded[2].name, KeyOf(1));
-  EXPECT_TRUE(loaded[2].by_key);
-  ExpectSame(*loaded[2].session, SmallSession(1));
-  EXPECT_EQ(loaded[3].session.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(loaded[3].session.status().message()),
+  ASSERT_EQ(loaded.size(), 3u);
+  EXPECT_EQ(loaded[0].first, KeyOf(3));
+  EXPECT_EQ(loaded[0].second.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(loaded[1].first, KeyOf(1));
+  ExpectSame(*loaded[1].second, SmallSession(1));
+  EXPECT_EQ(loaded[2].second.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(loaded[2].second.status().message()),
               HasSubstr("saved session '000000...': its checksum says"));
   EXPECT_EQ(ReadFile(files_.Entry(KeyOf(2))), damaged);
   EXPECT_EQ(ReadFile(files_.Entry(KeyOf(3))), "");
+  load(2);
+  EXPECT_EQ(loaded.size(), 2u);
+}
+
+TEST_F(StateKeeperTest, OfThoseUnderAKeyTheMostRecentStay) {
+  Start({.max_keyed = 2});
+  const absl::Time then = absl::FromUnixSeconds(1'700'000'000);
+  for (uint64_t n = 0; n < 4; ++n) {
+    ASSERT_TRUE(Save(SmallSession(n), KeyOf(n)).ok());
+    SetModified(files_.Entry(KeyOf(n)), then + absl::Seconds(n));
+  }
+  ASSERT_TRUE(Save(SmallSession(1), "aside").ok());
+  SetModified(files_.Entry("aside"), then - absl::Hours(1));
+  clock_.Advance(KeeperOptions().sweep_interval);
+  keeper_->Flush();
+  EXPECT_TRUE(Load("aside").ok());
+  EXPECT_EQ(LabelOf(1), "NOT_FOUND");
+  EXPECT_TRUE(Load(KeyOf(3)).ok());
+  EXPECT_TRUE(Load(KeyOf(2)).ok());
+  EXPECT_FALSE(Load(KeyOf(0)).ok());
+  EXPECT_EQ(keeper_->counts().expired, 2u);
 }
 
 TEST_F(StateKeeperTest, EntriesLeaveWhenTheyAreTooOld) {
@@ -388,14 +421,13 @@ TEST_F(StateKeeperTest, FailuresOfOneKindAreCountedAndLoggedOnceInAWhile) {
   engine::SavedSession broken = SmallSession(2);
   broken.history.clear();
   keeper_->AutoSave(broken);  // of another kind
-  keeper_->Remove(KeyOf(1));
   keeper_->Flush();
-  EXPECT_EQ(lines(), 3);
+  EXPECT_EQ(lines(), 2);
   clock_.Advance(kFailureLogInterval);
   fail();
-  EXPECT_EQ(lines(), 4);
+  EXPECT_EQ(lines(), 3);
   EXPECT_THAT(log.text(), HasSubstr("2 more like it since the last line"));
-  EXPECT_EQ(keeper_->counts().failed, 6u);
+  EXPECT_EQ(keeper_->counts().failed, 5u);
   EXPECT_FALSE(absl::StrContains(log.text(), KeyOf(1)));
 }
 
