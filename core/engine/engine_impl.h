@@ -96,8 +96,9 @@ class Engine::Impl {
   // submit.cc
   struct Continuation {
     size_t index = 0, count = 1;
-    Session* first = nullptr;  // the session of the first one, for those after it
-    uint64_t seed = 0;         // of the first one, likewise
+    // Of the first one, for those after it.
+    std::optional<std::string> scope = {};
+    uint64_t seed = 0;
   };
   absl::Status TrySubmit(const Request& request, std::shared_ptr<TokenStream>& stream,
                          Continuation& continuation);

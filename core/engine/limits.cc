@@ -63,7 +63,9 @@ void Engine::Impl::SetQuota(Session& session, int64_t quota_blocks) {
     sched::Sequence& sequence = *generation->sequence;
     const int64_t left = LimitsFor(session).quota - sequence.prompt_tokens();
     if (left <= sequence.output_tokens()) {
+      const bool one_off = session.ephemeral;
       End(*generation, {.reason = FinishReason::kLength, .limit = Limit::kQuota}, Turn::kCommit);
+      if (one_off) return;  // with its session
     } else if (left < sequence.stopping().max_tokens) {
       sequence.LimitTokens(left);
       generation->limit = Limit::kQuota;

@@ -102,10 +102,9 @@ absl::StatusOr<Session*> Engine::Impl::SessionFor(const Request& request,
       return absl::AbortedError(absl::StrCat("expected_turn is ", *request.expected_turn,
                                              "; a request without a session is turn 0"));
     }
-    const Session* first = continuation.first;
     Session* session =
         sessions_.Create({.caller = request.caller,
-                          .scope = first == nullptr ? ScopeOf(request.caller) : first->scope,
+                          .scope = continuation.scope.value_or(ScopeOf(request.caller)),
                           .ephemeral = true,
                           .quota_blocks = default_quota_blocks_,
                           .now = now_});
@@ -268,7 +267,7 @@ uint64_t Engine::Impl::SeedFor(Session& session, const sample::SamplingOverrides
     seed = sample::DeriveSeed(session.seeds.base, static_cast<uint32_t>(++session.seeds.drawn)) >>
            kSeedShift;
   }
-  continuation.first = &session;
+  continuation.scope = session.scope;
   continuation.seed = seed;
   return seed;
 }

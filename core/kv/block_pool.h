@@ -54,7 +54,7 @@ class BlockPool {
   void Unprotect(BlockId id);
   int32_t protectors(BlockId id) const { return blocks_[id.value()].protectors; }
 
-  // Sessions' guarantees, and the part of them that is not held.
+  // Sessions' guarantees, and the part of them that is owed: not protected by its session.
   void ChangeReserved(int64_t by) { reserved_ += by; }
   void ChangeUnused(int64_t by) { unused_ += by; }
 
@@ -69,8 +69,8 @@ class BlockPool {
   int32_t available_blocks() const { return free_blocks() + cached_; }
   // Held, and protected by nobody.
   int32_t unprotected_blocks() const { return unprotected_; }
-  // What guarantees leave of the blocks that are, or can be made, available; negative where windows
-  // made a session hold less than it is guaranteed while others hold the rest.
+  // What guarantees leave of the blocks that are, or can be made, available; negative where what a
+  // session was guaranteed is held by others, who have to give it back.
   int64_t surplus_blocks() const { return int64_t{available_blocks()} + unprotected_ - unused_; }
   int64_t unused_guarantees() const { return unused_; }
 

@@ -52,8 +52,7 @@ int64_t SequenceKv::CountWindowed(Matches matches) const {
   for (const Table& table : tables_) {
     if (table.window == 0) continue;
     for (int entry = table.first_live; entry < NumEntries(); ++entry) {
-      const int own = entry < protected_ ? 1 : 0;
-      count += matches(blocks_->protectors(BlockId(table.blocks[entry])) - own) ? 1 : 0;
+      count += matches(OtherProtectors(table, entry)) ? 1 : 0;
     }
   }
   return count;
@@ -64,7 +63,18 @@ int64_t SequenceKv::paid_blocks() const {
 }
 
 int64_t SequenceKv::PaidByAnother() const {
-  return CountWindowed([](int others) { return others == 1; });
+  int64_t count = 0;
+  for (const Table& table : tables_) {
+    if (table.window == 0) continue;
+    for (int entry = std::max(protected_, table.first_live); entry < NumEntries(); ++entry) {
+      count += OtherProtectors(table, entry) == 1 ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+int SequenceKv::OtherProtectors(const Table& table, int entry) const {
+  return blocks_->protectors(BlockId(table.blocks[entry])) - (entry < protected_ ? 1 : 0);
 }
 
 int64_t SequenceKv::unprotected_blocks() const {
@@ -73,15 +83,17 @@ int64_t SequenceKv::unprotected_blocks() const {
   return count;
 }
 
-int64_t SequenceKv::protected_while_running() const {
-  int64_t count = 0;
+int64_t SequenceKv::FreedByStopping() const {
+  int64_t freed = 0, stay = 0;
   const int guaranteed = EntriesToProtect(/*running=*/false);
   for (const Table& table : tables_) {
+    stay += std::max(0, guaranteed - table.first_live);
     for (int entry = std::max(guaranteed, table.first_live); entry < protected_; ++entry) {
-      count += IsShared(table, entry) ? 0 : 1;
+      freed += IsShared(table, entry) ? 0 : 1;
     }
   }
-  return count;
+  const int64_t owed = std::max<int64_t>(0, pool_->guaranteed_blocks() - stay);
+  return freed - (owed - pool_->unused_guarantee());
 }
 
 void SequenceKv::Reserve(int num_tokens) {
@@ -97,14 +109,21 @@ void SequenceKv::SetRunning(bool running) {
 }
 
 // Whole entries, and not a block more than is guaranteed: all guarantees together were admitted.
+// None, if what comes after them cannot go without them.
 int SequenceKv::EntriesToProtect(bool running) const {
   if (running) return NumEntries();
   int64_t left = pool_->guaranteed_blocks();
   for (int entry = 0; entry < NumEntries(); ++entry) {
     left -= std::ranges::count_if(tables_, [&](const Table& t) { return entry >= t.first_live; });
-    if (left < 0) return entry;
+    if (left < 0) return CanTruncate(entry * layout_->block_tokens) ? entry : 0;
   }
   return NumEntries();
+}
+
+// Not where a window has left behind what position `to_tokens` sees.
+bool SequenceKv::CanTruncate(int to_tokens) const {
+  return std::ranges::all_of(
+      tables_, [&](const Table& t) { return FirstSeen(t, to_tokens) >= t.first_live; });
 }
 
 void SequenceKv::UpdateProtection() {
@@ -113,7 +132,7 @@ void SequenceKv::UpdateProtection() {
   for (const Table& table : tables_) {
     for (int entry = std::max(begin, table.first_live); entry < end; ++entry) {
       const BlockId block(table.blocks[entry]);
-      wanted > protected_ ? blocks_->Protect(block) : blocks_->Unprotect(block);
+      wanted > protected_ ? pool_->Protect(block) : pool_->Unprotect(block);
     }
   }
   protected_ = wanted;
@@ -121,7 +140,7 @@ void SequenceKv::UpdateProtection() {
 
 void SequenceKv::GiveBack(int entry, int32_t& block) {
   if (block == kNoBlock) return;
-  if (entry < protected_) blocks_->Unprotect(BlockId(block));
+  if (entry < protected_) pool_->Unprotect(BlockId(block));
   pool_->GiveBack(BlockId(block));
   block = kNoBlock;
 }
@@ -143,19 +162,30 @@ int64_t SequenceKv::CopiesNeeded() const {
   return std::ranges::count_if(tables_, [&](const Table& t) { return IsShared(t, *entry); });
 }
 
+// Where nobody else counts on the block, its copy costs nothing: the block can be had then.
+int64_t SequenceKv::CopiesToPay() const {
+  const std::optional<int> entry = PartialEntry();
+  if (!entry.has_value()) return 0;
+  return std::ranges::count_if(tables_, [&](const Table& t) {
+    return IsShared(t, *entry) && OtherProtectors(t, *entry) > 0;
+  });
+}
+
 int64_t SequenceKv::MissingBlocks(int to_tokens) const {
   const int64_t copies = to_tokens > computed_ ? CopiesNeeded() : 0;
   return int64_t{std::max(0, NumBlocks(to_tokens) - NumEntries())} * layout_->num_groups() + copies;
 }
 
 int64_t SequenceKv::ReachWith(int64_t num_blocks) const {
-  const int64_t left = num_blocks - CopiesNeeded();
+  const int64_t left = std::min(num_blocks - CopiesToPay(), pool_->left_in_quota());
   if (left < 0) return computed_;
   return (NumEntries() + left / layout_->num_groups()) * layout_->block_tokens;
 }
 
 bool SequenceKv::Extend(int to_tokens, std::vector<BlockCopy>& copies) {
-  if (MissingBlocks(to_tokens) > pool_->Takeable()) return false;
+  const int64_t missing = MissingBlocks(to_tokens);
+  const int64_t more = missing - (to_tokens > computed_ ? CopiesNeeded() : 0);
+  if (missing > pool_->Available() || more > pool_->left_in_quota()) return false;
   if (to_tokens > computed_) MakePartialWritable(copies);
   const size_t size = NumBlocks(to_tokens);
   for (Table& table : tables_) {
@@ -174,11 +204,11 @@ void SequenceKv::MakePartialWritable(std::vector<BlockCopy>& copies) {
       if (index_ != nullptr) index_->Forget(BlockId(block));
       continue;
     }
-    const BlockId copy = *pool_->Take();
+    if (*entry < protected_) pool_->Unprotect(BlockId(block));
+    const BlockId copy = *pool_->TakeInsteadOf(BlockId(block));
+    if (*entry < protected_) pool_->Protect(copy);
     copies.push_back({.from = BlockId(block), .to = copy});
-    GiveBack(*entry, block);
     block = copy.value();
-    if (*entry < protected_) blocks_->Protect(copy);
   }
 }
 
@@ -213,9 +243,7 @@ void SequenceKv::DropEntriesFrom(int size) {
 
 void SequenceKv::Truncate(int to_tokens) {
   int keep = std::min(computed_, to_tokens);
-  for (const Table& table : tables_) {
-    if (FirstSeen(table, keep) < table.first_live) keep = 0;
-  }
+  if (!CanTruncate(keep)) keep = 0;
   DropEntriesFrom(NumBlocks(keep));
   computed_ = keep;
   nodes_.resize(std::min<size_t>(nodes_.size(), keep / layout_->block_tokens));

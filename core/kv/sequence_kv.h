@@ -49,12 +49,14 @@ class SequenceKv {
   // Of the held blocks those that either stay or, given back when a window leaves them behind, are
   // a gain: what another protects too is none.
   int64_t paid_blocks() const;
-  // How many blocks are paid ones of one other, and would not be if this one protected them too.
+  // How many blocks are paid ones of one other, and would not be if this one, which does not,
+  // protected them too.
   int64_t PaidByAnother() const;
   // Held blocks that nobody protects.
   int64_t unprotected_blocks() const;
-  // Those that nobody else holds and that it protects only because it runs: beyond its guarantee.
-  int64_t protected_while_running() const;
+  // What others could have more if it did not run: what nobody else holds and it protects, less
+  // what it would be owed of its guarantee.
+  int64_t FreedByStopping() const;
 
   // Tables for that many tokens will grow without touching the heap.
   void Reserve(int num_tokens);
@@ -65,10 +67,12 @@ class SequenceKv {
 
   // How many blocks Extend(to_tokens) would take.
   int64_t MissingBlocks(int to_tokens) const;
-  // How far `num_blocks` more blocks would reach, in tokens.
+  // How far `num_blocks` more blocks of the pool would reach, in tokens, within the quota.
   int64_t ReachWith(int64_t num_blocks) const;
-  // How many blocks have to be copied before the next token can be written.
+  // How many blocks have to be copied before the next token can be written, and how many of them
+  // leave nothing in return: somebody else counts on the block itself.
   int64_t CopiesNeeded() const;
+  int64_t CopiesToPay() const;
   // Room for the tokens before `to_tokens`. All or nothing: false if the session's quota or the
   // server's pool does not allow it. Appends what has to be copied before anything is written.
   bool Extend(int to_tokens, std::vector<BlockCopy>& copies);
@@ -124,6 +128,8 @@ class SequenceKv {
   // Index of the first block that position `position` sees.
   int FirstSeen(const Table& table, int position) const;
   int EntriesToProtect(bool running) const;
+  bool CanTruncate(int to_tokens) const;
+  int OtherProtectors(const Table& table, int entry) const;
   // The entry that the next token is written into, if something is in it already.
   std::optional<int> PartialEntry() const;
   bool IsShared(const Table& table, int entry) const;

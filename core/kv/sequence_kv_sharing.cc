@@ -41,7 +41,7 @@ bool SequenceKv::RegisterEntry(int entry, std::span<const TokenId> tokens) {
       GiveBack(entry, own);
       pool_->Share(BlockId(theirs));
       own = theirs;
-      if (entry < protected_) blocks_->Protect(BlockId(own));
+      if (entry < protected_) pool_->Protect(BlockId(own));
     }
   }
   nodes_.push_back(node);

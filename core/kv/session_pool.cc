@@ -9,17 +9,25 @@ SessionPool::~SessionPool() {
   set_guaranteed_blocks(0);
 }
 
-int64_t SessionPool::Takeable() const {
+int64_t SessionPool::Available() const {
   const int64_t others = pool_->unused_guarantees() - unused_guarantee();
   const int64_t available = pool_->available_blocks();
-  const int64_t left = available + pool_->unprotected_blocks() - others;
-  return std::max<int64_t>(0, std::min({quota_ - held_, available, left}));
+  return std::max<int64_t>(0,
+                           std::min(available, available + pool_->unprotected_blocks() - others));
 }
 
 std::optional<BlockId> SessionPool::Take() {
   if (Takeable() <= 0) return std::nullopt;
   const std::optional<BlockId> id = pool_->Take();
   if (id.has_value()) ChangeHeld(1);
+  return id;
+}
+
+std::optional<BlockId> SessionPool::TakeInsteadOf(BlockId shared) {
+  LUNA_CHECK(pool_->holders(shared) > 1) << "block " << shared << " is held by nobody else";
+  if (Available() <= 0) return std::nullopt;
+  const std::optional<BlockId> id = pool_->Take();
+  if (id.has_value()) pool_->Release(shared);
   return id;
 }
 
@@ -42,10 +50,8 @@ void SessionPool::set_guaranteed_blocks(int64_t guaranteed_blocks) {
 }
 
 void SessionPool::ChangeHeld(int64_t by) {
-  const int64_t unused = unused_guarantee();
   held_ += by;
   peak_ = std::max(peak_, held_);
-  pool_->ChangeUnused(unused_guarantee() - unused);
 }
 
 }  // namespace luna::kv

@@ -28,7 +28,7 @@ bool BeginAlike(std::span<const TokenId> a, std::span<const TokenId> b, int size
 // larger chunk of a windowed model needs more, and is made only of what is spare.
 int64_t Scheduler::Outstanding(const Sequence& sequence) const {
   const kv::SequenceKv& kv = sequence.cache().kv;
-  const int64_t needed = layout_->BlocksForTokens(sequence.num_tokens(), 1) + kv.CopiesNeeded();
+  const int64_t needed = layout_->BlocksForTokens(sequence.num_tokens(), 1) + kv.CopiesToPay();
   return std::max<int64_t>(0, needed - kv.paid_blocks());
 }
 
@@ -56,9 +56,9 @@ int64_t Scheduler::Growth(const Sequence& sequence) const {
 }
 
 int64_t Scheduler::DemandWith(const Sequence& sequence) const {
-  int64_t demand = Claims() + Claim(sequence) + sequence.cache().kv.PaidByAnother();
+  int64_t demand = Claims() + Claim(sequence);
   if (!running_.empty()) {
-    demand += Growth(sequence);
+    demand += Growth(sequence) + sequence.cache().kv.PaidByAnother();
     for (const Sequence* other : running_) demand += Growth(*other);
   }
   return demand;
@@ -105,18 +105,34 @@ void Scheduler::CopyBeginning(Sequence* sequence) {
   cache.CopyPartOf(source->cache(), common, copies_);
 }
 
-// In line: who is small does not overtake who is large, or the large one would starve.
+// Whether all it needs so far is guaranteed to it and takes nothing of what others wait for.
+bool Scheduler::IsGuaranteed(const Sequence& sequence) const {
+  const SessionCache& cache = sequence.cache();
+  return cache.kv.held_blocks() + Outstanding(sequence) <= cache.pool.guaranteed_blocks() &&
+         Claim(sequence) == 0 && cache.kv.unprotected_blocks() == 0 &&
+         cache.kv.PaidByAnother() == 0;
+}
+
+// In line: who is small does not overtake who is large, or the large one would starve. But what is
+// guaranteed to somebody is no use to those before it.
 void Scheduler::Admit() {
   if (waiting_.empty() || static_cast<int>(running_.size()) >= options_.max_running) return;
   const size_t before = running_.size();
   WaitingQueue::Line line = waiting_.InOrder(shares_);
+  bool blocked = false;  // by somebody who does not fit
   while (static_cast<int>(running_.size()) < options_.max_running) {
     Sequence* sequence = line.Next();
     if (sequence == nullptr) break;
+    if (blocked && sequence->cache().pool.guaranteed_blocks() == 0) continue;
     sequence->cache().Adopt(sequence->tokens());
     if (IsBeingComputed(*sequence)) continue;
-    if (!Fits(*sequence)) break;
-    Join(sequence);
+    if (blocked ? IsGuaranteed(*sequence) : Fits(*sequence)) {
+      Join(sequence);
+    } else if (pool_->reserved_blocks() == 0) {
+      break;
+    } else {
+      blocked = true;
+    }
   }
   for (size_t i = before; i < running_.size(); ++i) waiting_.Remove(running_[i]);
 }
@@ -141,24 +157,26 @@ void Scheduler::Join(Sequence* sequence) {
 // Whether `sequence` would give its place up to `waiting`. A slice is a tick's budget of tokens:
 // its caller has more places than the other's would have with one more and was not given a slice
 // less, or it has more and was given a slice more; of one caller's sessions the slice alone counts.
-// So nobody gives a place up to whom it could claim it back from.
+// So nobody gives a place up to whom it could claim it back from. A slice was given when there is a
+// token to show for it: a long prompt counts as given when it comes in.
 bool Scheduler::OwesTo(const Sequence& sequence, const Sequence& waiting) {
   if (sequence.schedule.preempted_since_token) return false;
   const uint64_t slice = static_cast<uint64_t>(options_.max_batch_tokens);
+  const bool has_spoken = sequence.output_tokens() > 0;
   if (sequence.caller() == waiting.caller()) {
-    return sequence.priority() <= waiting.priority() &&
+    return has_spoken && sequence.priority() <= waiting.priority() &&
            sequence.cache().served_tokens > waiting.cache().served_tokens + slice;
   }
   const int places = places_[sequence.caller()], others = places_[waiting.caller()];
   const uint64_t served = shares_.served(sequence.caller());
   const uint64_t others_served = shares_.served(waiting.caller());
   return (places > others + 1 && served + slice >= others_served) ||
-         (places > others && served > others_served + slice);
+         (has_spoken && places > others && served > others_served + slice);
 }
 
 // What the others may have of it when it leaves the batch: nothing that is guaranteed.
 int64_t Scheduler::WouldFree(const Sequence& sequence) const {
-  return Claim(sequence) + sequence.cache().kv.protected_while_running();
+  return Claim(sequence) + sequence.cache().kv.FreedByStopping();
 }
 
 // Of those who owe their place, the newest of the caller with the most. Where only blocks are
@@ -169,7 +187,7 @@ Sequence* Scheduler::MostOwing(const Sequence& waiting, bool for_its_place) {
     if (!OwesTo(*sequence, waiting) || std::ranges::find(owing_, sequence) != owing_.end())
       continue;
     const bool is_guaranteed = sequence->cache().pool.guaranteed_blocks() > 0;
-    if (!for_its_place && is_guaranteed && WouldFree(*sequence) == 0) continue;
+    if (!for_its_place && is_guaranteed && WouldFree(*sequence) <= 0) continue;
     if (most == nullptr || places_[sequence->caller()] > places_[most->caller()] ||
         (places_[sequence->caller()] == places_[most->caller()] && sequence->id() > most->id())) {
       most = sequence;
@@ -204,7 +222,10 @@ void Scheduler::ShareOut() {
     for (const Sequence* sequence : running_) ++places_[sequence->caller()];
     WaitingQueue::Line line = waiting_.InOrder(shares_);
     Sequence* first = line.Next();
-    while (first != nullptr && IsBeingComputed(*first)) first = line.Next();
+    for (; first != nullptr; first = line.Next()) {
+      first->cache().Adopt(first->tokens());
+      if (!IsBeingComputed(*first)) break;
+    }
     if (first == nullptr || !GatherOwing(*first)) return;
     if (owing_.empty()) return;  // it comes in by itself, when it is its turn
     for (Sequence* sequence : owing_) {

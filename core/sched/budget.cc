@@ -51,15 +51,15 @@ void Scheduler::AddRow(Sequence* sequence, int num_tokens) {
   const kv::SessionPool& session = sequence->cache().pool;
   const int first = sequence->schedule.launched_tokens;
   const int64_t paid_for = std::max(Outstanding(*sequence), session.unused_guarantee());
-  const int64_t allowed =
-      std::min(paid_for + std::max<int64_t>(0, spare_), session.left_in_quota());
+  const int64_t allowed = paid_for + std::max<int64_t>(0, spare_);
   const int64_t end = std::min<int64_t>(first + num_tokens, kv.ReachWith(allowed));
   if (end <= first) return;
 
   const int64_t missing = kv.MissingBlocks(static_cast<int>(end));
+  const int64_t cost = missing - kv.CopiesNeeded() + kv.CopiesToPay();
   idle_.MakeAvailable(missing);
   if (!kv.Extend(static_cast<int>(end), copies_)) return;
-  spare_ -= std::max<int64_t>(0, missing - paid_for);
+  spare_ -= std::max<int64_t>(0, cost - paid_for);
   sequence->schedule.launched_tokens = static_cast<int>(end);
   plan_.rows.push_back({.sequence = sequence,
                         .first = first,

@@ -53,13 +53,14 @@ void Scheduler::Remove(Sequence* sequence) {
 
 const StepPlan& Scheduler::Plan() {
   plan_.Clear();
-  // An idle cache that goes may bring less than it seemed: a window's goes as a whole, what its
-  // session was guaranteed is owed again, and what it shared stays. Then somebody has to leave.
+  // Idle caches may bring less than it seemed, where what they held is shared with those that come
+  // in. Then somebody has to leave.
   size_t tries = running_.size() + 1;
   do {
     Balance();
     Admit();
     ShareOut();
+    Balance();
     spare_ = Supply() - Claims();
     AllotDecodes();
     AllotPrefills();

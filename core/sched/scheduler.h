@@ -87,6 +87,7 @@ class Scheduler {
   Sequence* MostOwing(const Sequence& waiting, bool for_its_place);
   bool GatherOwing(const Sequence& waiting);
   bool Fits(const Sequence& sequence) const;
+  bool IsGuaranteed(const Sequence& sequence) const;
   bool IsBeingComputed(const Sequence& sequence) const;
   int64_t DemandWith(const Sequence& sequence) const;
   int64_t Outstanding(const Sequence& sequence) const;

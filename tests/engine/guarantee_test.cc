@@ -49,24 +49,68 @@ TEST(GuaranteeTest, WhatIsGuaranteedIsNeverEvicted) {
   EXPECT_EQ(bench.snapshot().pool.reserved_blocks, 10);
 }
 
-// The pool is full of others, and a session below its guarantee still gets on at once.
+// The pool is full of others, and a session below its guarantee still gets on at once, whether
+// those that wait are another caller's or its own.
 TEST(GuaranteeTest, WhoIsBelowItsGuaranteeIsServedWhateverOthersHold) {
-  EngineBench bench(Hundred());
-  const SessionInfo precious = *bench.CreateSession();
-  ASSERT_TRUE(bench.SetLimits(precious.id, Guarantee(bench, 20)).ok());
-  std::vector<Reader*> others;
-  for (int i = 0; i < 10; ++i) others.push_back(bench.Submit(Long(40, 80)));
-  bench.Tick(40);
-  EXPECT_GT(bench.snapshot().load.waiting, 0u);
-  Request request = Long(40, 40, precious.key);
-  request.caller = "precious";
-  const Reader* reader = bench.Submit(request);
-  bench.Tick(3);
-  EXPECT_FALSE(reader->answer.tokens.empty());
+  for (const char* caller : {"precious", "test"}) {
+    SCOPED_TRACE(caller);
+    EngineBench bench(Hundred());
+    const SessionInfo precious = *bench.CreateSession();
+    ASSERT_TRUE(bench.SetLimits(precious.id, Guarantee(bench, 20)).ok());
+    std::vector<Reader*> others;
+    for (int i = 0; i < 10; ++i) others.push_back(bench.Submit(Long(40, 80)));
+    bench.Tick(40);
+    EXPECT_GT(bench.snapshot().load.waiting, 0u);
+    Request request = Long(40, 40, precious.key);
+    request.caller = caller;
+    const Reader* reader = bench.Submit(request);
+    bench.Tick(3);
+    EXPECT_FALSE(reader->answer.tokens.empty());
+    bench.RunToEnd();
+    EXPECT_EQ(reader->answer.finished->usage.preemptions, 0u);
+    EXPECT_EQ(reader->answer.tokens.size(), 40u);
+    for (const Reader* other : others) EXPECT_EQ(other->answer.tokens.size(), 80u);
+  }
+}
+
+EngineBench::Options Windowed(int num_blocks) {
+  EngineBench::Options options;
+  options.windows = {0, 24, 24};
+  options.num_blocks = num_blocks;
+  options.engine.max_batch_tokens = 8;
+  return options;
+}
+
+Request LongWithEnd(int prompt_tokens, const std::string& end, int64_t max_tokens) {
+  Request request = Ask(std::string(prompt_tokens, 't') + end, max_tokens);
+  request.stopping.ignore_eos = true;
+  return request;
+}
+
+TEST(GuaranteeTest, WhoSharesWithOneThatIsSilentFitsAllTheSame) {
+  EngineBench bench(Windowed(68));  // a context takes 50
+  const SessionInfo session = *bench.CreateSession({.caller = "test"});
+  ASSERT_TRUE(bench.SetLimits(session.id, Guarantee(bench, 18)).ok());
+  bench.Run(Long(24, 1, session.key));
+  const Answer answer = bench.Run(LongWithEnd(24, std::string(100, 'z'), 3));
+  EXPECT_EQ(answer.finished->reason, FinishReason::kLength) << answer.finished->error;
+}
+
+// Its tail cannot go without the rest, and then what it was guaranteed is owed.
+TEST(GuaranteeTest, AWindowedCacheThatGoesBringsOnlyWhatIsNotOwed) {
+  EngineBench bench(Windowed(67));
+  const SessionInfo session = *bench.CreateSession({.caller = "test"});
+  ASSERT_TRUE(bench.SetLimits(session.id, Guarantee(bench, 17)).ok());
+  bench.Run(Long(108, 1, session.key));
+  std::vector<Reader*> readers;
+  for (const char* end : {"bbbb", "cccc"}) {
+    readers.push_back(bench.Submit(LongWithEnd(104, end, 20)));
+  }
   bench.RunToEnd();
-  EXPECT_EQ(reader->answer.finished->usage.preemptions, 0u);
-  EXPECT_EQ(reader->answer.tokens.size(), 40u);
-  for (const Reader* other : others) EXPECT_EQ(other->answer.tokens.size(), 80u);
+  for (const Reader* reader : readers) {
+    EXPECT_EQ(reader->answer.tokens.size(), 20u);
+    EXPECT_LE(reader->answer.max_gap, 30);
+  }
 }
 
 // Who gives its place up gives up nothing of its guarantee: that was counted on, and who came in
@@ -177,6 +221,17 @@ TEST(LimitsUpdateTest, AnOperatorMayGoBeyondTheDefaultAndEndATurn) {
   ASSERT_TRUE(bench.SetLimits(session.id, less).ok());
   bench.RunToEnd();
   EXPECT_EQ(reader->answer.finished->reason, FinishReason::kLength);
+  EXPECT_EQ(reader->answer.finished->limit, Limit::kQuota);
+}
+
+TEST(LimitsUpdateTest, AOneOffMayEndByIt) {
+  EngineBench bench(Hundred());
+  const Reader* reader = bench.Submit(Long(80, 30));
+  bench.Tick(3);
+  LimitsUpdate less;
+  less.quota_bytes = 10 * bench.block_bytes();
+  EXPECT_TRUE(bench.SetLimits(bench.snapshot().sessions.front().id, less).ok());
+  bench.RunToEnd();
   EXPECT_EQ(reader->answer.finished->limit, Limit::kQuota);
 }
 

@@ -236,6 +236,21 @@ TEST(FairnessTest, OfOneCallersSessionsNoneWaitsForTheEndOfAnothersAnswer) {
   bench.RunToEnd();
 }
 
+// A prompt of many slices counts as given when it comes in; that is no debt before it has spoken.
+TEST(FairnessTest, ALongPromptKeepsThePlaceItWasGiven) {
+  EngineBench::Options options = Unshared(2000);
+  options.context_length = 1000;
+  options.engine.max_running = 1;
+  options.engine.max_batch_tokens = 32;
+  EngineBench bench(options);
+  bench.Submit(From("a", Long(4, 900)));
+  bench.Tick(5);
+  const Reader* reader = bench.Submit(From("b", Long(200, 5)));
+  bench.Tick(60);
+  EXPECT_FALSE(reader->answer.tokens.empty());
+  bench.RunToEnd();
+}
+
 TEST(FairnessTest, HigherPriorityIsAdmittedFirst) {
   EngineBench::Options options;
   options.engine.max_running = 1;

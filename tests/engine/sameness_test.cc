@@ -347,38 +347,45 @@ void ExpectSameAlone(const Student& student, const EngineBench::Options& options
   }
 }
 
-TEST_P(SamenessTest, RandomLivesUnderPressure) {
-  for (uint32_t seed = 0; seed < NumSeeds(12); ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    EngineBench::Options options = SmallClass(GetParam());
-    const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
-    options.num_blocks = layout.num_groups() * (35 + static_cast<int>(random() % 60));
-    options.engine.max_batch_tokens = 8 + static_cast<int>(random() % 40);
-    options.engine.prefix_sharing = static_cast<PrefixSharing>(seed % 3);
-    options.engine.prefix_hash_bits = seed % 4 == 1 ? 0 : seed % 4 == 2 ? 3 : 64;
-    EngineBench bench(options);
-    std::vector<Student> students(8);
-    for (size_t i = 0; i < students.size(); ++i) {
-      students[i].drops_oldest = i % 4 == 3;
-      students[i].session = *bench.CreateSession(SpecOf(students[i]));
-    }
-    for (int step = 0; step < 250; ++step) {
-      Student& student = students[random() % students.size()];
-      if (student.reader != nullptr && student.reader->answer.ended()) Settle(bench, student);
-      if (student.reader == nullptr) {
-        Rearrange(bench, student, students[random() % students.size()], random);
-        if (HasFatalFailure()) return;
-        Ask(bench, student, random);
-      } else {
-        Disturb(bench, student, random);
-      }
-      bench.Tick(static_cast<int>(random() % 4));
-      if (HasFatalFailure()) return;
-    }
-    bench.RunToEnd();
-    for (const Student& student : students) ExpectSameAlone(student, SmallClass(GetParam()));
+void LiveUnderPressure(const std::vector<int>& windows, uint32_t seed) {
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  EngineBench::Options options = SmallClass(windows);
+  const kv::KvLayout layout = kv::MakeLayout(options.windows, options.block_tokens, 16);
+  options.num_blocks = layout.num_groups() * (35 + static_cast<int>(random() % 60));
+  options.engine.max_batch_tokens = 8 + static_cast<int>(random() % 40);
+  options.engine.prefix_sharing = static_cast<PrefixSharing>(seed % 3);
+  options.engine.prefix_hash_bits = seed % 4 == 1 ? 0 : seed % 4 == 2 ? 3 : 64;
+  EngineBench bench(options);
+  std::vector<Student> students(8);
+  for (size_t i = 0; i < students.size(); ++i) {
+    students[i].drops_oldest = i % 4 == 3;
+    students[i].session = *bench.CreateSession(SpecOf(students[i]));
   }
+  for (int step = 0; step < 250; ++step) {
+    Student& student = students[random() % students.size()];
+    if (student.reader != nullptr && student.reader->answer.ended()) Settle(bench, student);
+    if (student.reader == nullptr) {
+      Rearrange(bench, student, students[random() % students.size()], random);
+      if (::testing::Test::HasFatalFailure()) return;
+      Ask(bench, student, random);
+    } else {
+      Disturb(bench, student, random);
+    }
+    bench.Tick(static_cast<int>(random() % 4));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  bench.RunToEnd();
+  for (const Student& student : students) ExpectSameAlone(student, SmallClass(windows));
+}
+
+TEST_P(SamenessTest, RandomLivesUnderPressure) {
+  for (uint32_t seed = 0; seed < NumSeeds(12); ++seed) LiveUnderPressure(GetParam(), seed);
+}
+
+// Seeds that once found something: a generation that failed for want of blocks that were there.
+TEST_P(SamenessTest, LivesThatOnceWentWrong) {
+  for (const uint32_t seed : {29u, 1050u, 2709u}) LiveUnderPressure(GetParam(), seed);
 }
 
 }  // namespace

@@ -95,6 +95,21 @@ TEST(SharingTest, ThePartsOfThreeAddUpToTheByte) {
   EXPECT_EQ(bench.MemoryOf(sessions[2].key).split_bytes, own + shared * (bench.block_bytes() / 3));
 }
 
+// Also where its place was another's: it computes nothing that is there.
+TEST(SharingTest, WhoTakesAPlaceOverSharesToo) {
+  EngineBench::Options options = Sharing(PrefixSharing::kServer);
+  options.engine.max_running = 2;
+  EngineBench bench(options);
+  bench.Run(AskAfterLesson("", 1));
+  for (int i = 0; i < 6; ++i) bench.Submit(Ask(std::string(20, 'f') + std::to_string(i), 60));
+  bench.Tick(4);
+  const Reader* reader = bench.Submit(AskAfterLesson("cold", 2));
+  bench.Tick(3);
+  ASSERT_TRUE(reader->answer.prompt.has_value());
+  EXPECT_EQ(reader->answer.prompt->cached_tokens, 40u);
+  bench.RunToEnd();
+}
+
 TEST(SharingTest, ScopesNeverShare) {
   for (const PrefixSharing sharing : {PrefixSharing::kPeer, PrefixSharing::kSession}) {
     EngineBench bench(Sharing(sharing));
@@ -209,6 +224,39 @@ TEST(ForkTest, BranchesAtAnyTurn) {
             fresh.Run(Ask("else", 6, alone.key)).tokens);
 }
 
+// The block that it goes on from is copied, which is no block more to it.
+TEST(ForkTest, GoesOnAtTheEdgeOfItsQuota) {
+  for (const bool in_company : {false, true}) {
+    EngineBench bench(Sharing(PrefixSharing::kSession));
+    const SessionInfo origin = *bench.CreateSession();
+    Request first = Ask(std::string(123, 'a'), 3, origin.key);
+    first.stopping.ignore_eos = true;
+    bench.Run(first);  // 125 computed: 32 blocks, the quota
+    const SessionInfo fork = *bench.ForkSession(origin.key);
+    if (in_company) bench.Submit(AskAfterLesson("", 60, "other"));
+    const Reader* reader = bench.Submit(Ask("z", 1, fork.key));
+    bench.Tick(5);
+    ASSERT_TRUE(reader->answer.finished.has_value());
+    EXPECT_EQ(reader->answer.finished->reason, FinishReason::kLength)
+        << reader->answer.finished->error;
+    bench.RunToEnd();
+  }
+}
+
+// Who is silent gives way, and then there is nothing to copy.
+TEST(ForkTest, FitsWhereItsOriginCanGo) {
+  EngineBench::Options options = Sharing(PrefixSharing::kSession);
+  options.num_blocks = 32;  // one context
+  EngineBench bench(options);
+  const SessionInfo origin = *bench.CreateSession();
+  Request first = Ask(std::string(40, 'a'), 3, origin.key);
+  first.stopping.ignore_eos = true;
+  bench.Run(first);
+  const SessionInfo fork = *bench.ForkSession(origin.key);
+  const Answer answer = bench.Run(Ask(std::string(83, 'z'), 1, fork.key));
+  EXPECT_EQ(answer.finished->reason, FinishReason::kLength) << answer.finished->error;
+}
+
 TEST(ForkTest, NotWhileAGenerationLivesNorBeyondTheLimitOfSessions) {
   EngineBench::Options options = Sharing(PrefixSharing::kPeer);
   options.engine.max_sessions = 2;
@@ -254,6 +302,16 @@ TEST(ContinuationsTest, EachEndsByItself) {
   EXPECT_EQ(readers[0]->answer.finished->reason, FinishReason::kCancelled);
   EXPECT_EQ(readers[1]->answer.tokens.size(), 40u);
   EXPECT_EQ(readers[2]->answer.tokens.size(), 40u);
+}
+
+TEST(ContinuationsTest, WithoutAWordToSay) {
+  EngineBench bench(Sharing(PrefixSharing::kPeer));
+  const auto readers =
+      bench.SubmitMany(AskAfterLesson("", 0, "a caller whose name is no short string"), 3);
+  bench.RunToEnd();
+  for (const Reader* reader : readers) {
+    EXPECT_EQ(reader->answer.finished->reason, FinishReason::kLength);
+  }
 }
 
 TEST(ContinuationsTest, ARefusalIsEverybodys) {

@@ -137,24 +137,43 @@ TEST(SessionPoolTest, WhatIsGuaranteedToOneIsNotTakenByAnother) {
   std::vector<BlockId> held;
   while (const auto id = other.Take()) {
     held.push_back(*id);
-    pool.Protect(*id);  // in use: it cannot be had back
+    other.Protect(*id);  // in use: it cannot be had back
   }
   EXPECT_EQ(held.size(), 2u);
   EXPECT_EQ(guaranteed.Takeable(), 3);
   const BlockId own = *guaranteed.Take();
-  pool.Protect(own);
+  EXPECT_EQ(guaranteed.unused_guarantee(), 3) << "it may be taken from it, and is owed then";
+  guaranteed.Protect(own);
   EXPECT_EQ(other.Takeable(), 0);
   EXPECT_EQ(guaranteed.unused_guarantee(), 2);
   guaranteed.set_guaranteed_blocks(1);
   EXPECT_EQ(other.Takeable(), 2);
-  pool.Unprotect(own);
+  guaranteed.Unprotect(own);
   EXPECT_EQ(other.Takeable(), 2);
   guaranteed.GiveBack(own);
   EXPECT_EQ(other.Takeable(), 2);
   for (const BlockId id : held) {
-    pool.Unprotect(id);
+    other.Unprotect(id);
     other.GiveBack(id);
   }
+}
+
+TEST(SessionPoolTest, ABlockInPlaceOfASharedOneIsNoneMore) {
+  BlockPool pool(2);
+  SessionPool first(&pool, 1), second(&pool, 1);
+  const BlockId shared = *first.Take();
+  second.Share(shared);
+  EXPECT_EQ(second.Takeable(), 0);
+  const BlockId own = *second.TakeInsteadOf(shared);
+  EXPECT_EQ(second.held_blocks(), 1);
+  EXPECT_EQ(pool.holders(shared), 1);
+  second.GiveBack(own);
+  second.Share(shared);
+  const BlockId last = *pool.Take();
+  EXPECT_FALSE(second.TakeInsteadOf(shared).has_value()) << "there is none";
+  pool.Release(last);
+  second.GiveBack(shared);
+  first.GiveBack(shared);
 }
 
 TEST(SessionPoolTest, ALoweredQuotaIsNeverNegativeRoom) {
