@@ -51,9 +51,9 @@ absl::Status ResumeSessions(state::StateKeeper& keeper, engine::Engine& engine) 
       [done](const absl::Status& status) { done->set_value(status); });
   const absl::Status status = done->get_future().get();
   if (counts->failed > kMaxLines) {
-    spdlog::warn("{} more saved sessions do not go on", counts->failed - kMaxLines);
+    spdlog::warn("saved sessions that do not go on either: {}", counts->failed - kMaxLines);
   }
-  if (counts->resumed > 0) spdlog::info("{} saved sessions go on", counts->resumed);
+  if (counts->resumed > 0) spdlog::info("saved sessions that go on: {}", counts->resumed);
   return status;
 }
 

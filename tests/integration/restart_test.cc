@@ -160,7 +160,7 @@ TEST_F(RestartTest, WhatIsDamagedOrAnotherModelsStaysAndIsNamed) {
   const std::string log = process_->ReadErrors();
   EXPECT_EQ(process_->Wait(), 0);
   EXPECT_THAT(log, AllOf(HasSubstr(ids[0].substr(0, 6)), HasSubstr(ids[1].substr(0, 6)),
-                         HasSubstr("DATA_LOSS"), HasSubstr("6 saved sessions go on"),
+                         HasSubstr("DATA_LOSS"), HasSubstr("saved sessions that go on: 6"),
                          testing::Not(HasSubstr(ids[0]))));
   EXPECT_TRUE(std::filesystem::exists(EntryOf(ids[0])));
 
