@@ -47,11 +47,11 @@ int64_t SequenceKv::used_bytes() const {
 }
 
 template <typename Matches>
-int64_t SequenceKv::CountWindowed(Matches matches) const {
+int64_t SequenceKv::CountWindowed(int from, Matches matches) const {
   int64_t count = 0;
   for (const Table& table : tables_) {
     if (table.window == 0) continue;
-    for (int entry = table.first_live; entry < NumEntries(); ++entry) {
+    for (int entry = std::max(from, table.first_live); entry < NumEntries(); ++entry) {
       count += matches(OtherProtectors(table, entry)) ? 1 : 0;
     }
   }
@@ -59,18 +59,11 @@ int64_t SequenceKv::CountWindowed(Matches matches) const {
 }
 
 int64_t SequenceKv::paid_blocks() const {
-  return held_blocks() - CountWindowed([](int others) { return others > 0; });
+  return held_blocks() - CountWindowed(0, [](int others) { return others > 0; });
 }
 
 int64_t SequenceKv::PaidByAnother() const {
-  int64_t count = 0;
-  for (const Table& table : tables_) {
-    if (table.window == 0) continue;
-    for (int entry = std::max(protected_, table.first_live); entry < NumEntries(); ++entry) {
-      count += OtherProtectors(table, entry) == 1 ? 1 : 0;
-    }
-  }
-  return count;
+  return CountWindowed(protected_, [](int others) { return others == 1; });
 }
 
 int SequenceKv::OtherProtectors(const Table& table, int entry) const {

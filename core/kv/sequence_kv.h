@@ -120,9 +120,10 @@ class SequenceKv {
     std::vector<int32_t> blocks;
   };
 
-  // Of the windowed groups' blocks, those of which matches(how many others protect it).
+  // Of the windowed groups' blocks from entry `from` on, those of which matches(how many others
+  // protect it).
   template <typename Matches>
-  int64_t CountWindowed(Matches matches) const;
+  int64_t CountWindowed(int from, Matches matches) const;
   int NumBlocks(int num_tokens) const;
   int NumEntries() const { return static_cast<int>(tables_.front().blocks.size()); }
   // Index of the first block that position `position` sees.
