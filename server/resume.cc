@@ -29,19 +29,15 @@ absl::Status Resume(engine::SavedSession saved, engine::Engine& engine) {
 }  // namespace
 
 absl::Status ResumeSessions(state::StateKeeper& keeper, engine::Engine& engine) {
-  struct Counts {
-    int resumed = 0, failed = 0;
-  };
-  // Of the keeper's thread until `done`.
-  auto counts = std::make_shared<Counts>();
+  int resumed = 0, failed = 0;  // the keeper's thread's, until `done`
   auto done = std::make_shared<std::promise<absl::Status>>();
   keeper.LoadAll(
-      [counts, &engine](const std::string& key, absl::StatusOr<engine::SavedSession> session) {
+      [&](const std::string& key, absl::StatusOr<engine::SavedSession> session) {
         const absl::Status status =
             session.ok() ? Resume(*std::move(session), engine) : session.status();
         if (status.ok()) {
-          ++counts->resumed;
-        } else if (++counts->failed <= kMaxLines) {
+          ++resumed;
+        } else if (++failed <= kMaxLines) {
           spdlog::warn("saved session {} does not go on: {}", state::ShownEntry(key),
                        status.ToString());
         }
@@ -50,10 +46,10 @@ absl::Status ResumeSessions(state::StateKeeper& keeper, engine::Engine& engine) 
       },
       [done](const absl::Status& status) { done->set_value(status); });
   const absl::Status status = done->get_future().get();
-  if (counts->failed > kMaxLines) {
-    spdlog::warn("saved sessions that do not go on either: {}", counts->failed - kMaxLines);
+  if (failed > kMaxLines) {
+    spdlog::warn("saved sessions that do not go on either: {}", failed - kMaxLines);
   }
-  if (counts->resumed > 0) spdlog::info("saved sessions that go on: {}", counts->resumed);
+  if (resumed > 0) spdlog::info("saved sessions that go on: {}", resumed);
   return status;
 }
 

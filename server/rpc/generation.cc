@@ -88,9 +88,7 @@ void Generation::Begin(const v1::GenerateRequest* request, const grpc::ServerCon
         loop->Kick();
       });
   if (queued) return;
-  RejectAll(streams, WithRetryAfter(absl::ResourceExhaustedError(
-                                        "too many requests wait for being turned into tokens"),
-                                    absl::Seconds(1)));
+  RejectAll(streams, Host::WorkersAreBusy("requests wait for being turned into tokens"));
   loop->Kick();
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/absl_view.h"
 #include "core/base/status_details.h"
 
 namespace luna::rpc {
@@ -47,10 +49,9 @@ absl::Status Host::CheckOpen() const {
   return CheckLoaded();
 }
 
-absl::Status Host::WorkersAreBusy() {
-  return WithRetryAfter(
-      absl::ResourceExhaustedError("too many requests of this caller wait to be looked at"),
-      absl::Seconds(1));
+absl::Status Host::WorkersAreBusy(std::string_view waiting) {
+  return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat("too many ", AbslView(waiting))),
+                        absl::Seconds(1));
 }
 
 absl::Status Host::CheckKeeper() const {

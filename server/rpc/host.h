@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -69,8 +70,9 @@ class Host {
   absl::Status CheckOpen() const;
   // FAILED_PRECONDITION without a state directory. Once the model is loaded.
   absl::Status CheckKeeper() const;
-  // For who found its lane of the workers full.
-  static absl::Status WorkersAreBusy();
+  // For who found its lane of the workers full: RESOURCE_EXHAUSTED "too many <waiting>", and when
+  // to try again.
+  static absl::Status WorkersAreBusy(std::string_view waiting);
 
  private:
   std::atomic<const Serving*> serving_{nullptr};

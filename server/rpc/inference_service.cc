@@ -65,8 +65,7 @@ auto OnWorker(Host* host,
           reply(work(serving, request));
         });
     if (queued) return;
-    reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
-                         absl::Seconds(1)));
+    reply(Host::WorkersAreBusy("texts wait for being tokenized"));
   };
 }
 

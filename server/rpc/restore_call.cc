@@ -104,7 +104,7 @@ absl::Status RestoreCall::Load() {
     self->OnLoaded(state::DecodeSnapshot(self->snapshot_, "snapshot"), /*trusted=*/false);
   });
   if (queued) return absl::OkStatus();
-  return Host::WorkersAreBusy();
+  return Host::WorkersAreBusy("requests of this caller wait to be looked at");
 }
 
 void RestoreCall::OnLoaded(absl::StatusOr<engine::SavedSession> saved, bool trusted) {

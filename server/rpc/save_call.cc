@@ -59,7 +59,7 @@ void SaveCall::OnSaved(absl::StatusOr<engine::SavedSession> saved) {
   saved_ = *std::move(saved);
   const bool queued = host_->workers().Run(
       caller_, kSnapshotCallBytes, [self = shared_from_this()] { self->Resolve(self->Encode()); });
-  if (!queued) Resolve(host_->WorkersAreBusy());
+  if (!queued) Resolve(Host::WorkersAreBusy("requests of this caller wait to be looked at"));
 }
 
 absl::StatusOr<std::string> SaveCall::Encode() const {

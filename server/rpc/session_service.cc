@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/status_details.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/restore_call.h"
 #include "server/rpc/save_call.h"
@@ -22,8 +21,7 @@ v1::Session Convert(const SessionInfo& info) { return ToProto(info); }
 void RunOnWorker(Host* host, const Caller& caller, size_t bytes, const Reply<v1::Session>& reply,
                  std::function<void()> work) {
   if (host->workers().Run(caller.name, bytes, std::move(work))) return;
-  reply(WithRetryAfter(absl::ResourceExhaustedError("too many texts wait for being tokenized"),
-                       absl::Seconds(1)));
+  reply(Host::WorkersAreBusy("texts wait for being tokenized"));
 }
 
 auto CreateSession(Host* host) {

@@ -4,36 +4,29 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tests/fakes/temp_dir.h"
 
 namespace luna::state {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string pattern = absl::StrCat(::testing::TempDir(), "/luna-state-XXXXXX");
-    root_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(root_); }
-
   // Not there yet.
-  std::string state() const { return absl::StrCat(root_, "/state"); }
-  std::string root() const { return root_; }
+  std::string state() const { return absl::StrCat(root_.path(), "/state"); }
+  std::string root() const { return root_.path(); }
   std::string Entry(const std::string& name) const {
     return absl::StrCat(state(), "/", name, ".luna-session");
   }
 
  private:
-  std::string root_;
+  const TempDir root_;
 };
 
 inline void WriteFile(const std::string& path, const std::string& bytes) {
