@@ -48,11 +48,14 @@ class Backend {
   // does not suffice.
   virtual absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) = 0;
 
-  // How many steps may be launched and not yet collected.
+  // How many steps may be launched and not yet collected. Steps are done in the order of their
+  // launches, so a block may be given to somebody else as soon as the last step that uses it was
+  // launched.
   virtual int depth() const { return 1; }
 
-  // Starts one step. `batch` and all it borrows stay untouched until the step was collected. A
-  // status means the step did not run and changed nothing that a sequence may rely on.
+  // Starts one step. `batch` and all it borrows stay untouched until the step was collected, or,
+  // where depth() is above 1, until this returns. A status means the step did not run and changed
+  // nothing that a sequence may rely on.
   virtual absl::Status Launch(const batch::Batch& batch) = 0;
 
   // Waits for the oldest launched step. `result` is reused. A row that failed alone has its own

@@ -11,11 +11,19 @@
 
 namespace luna::batch {
 
+constexpr TokenId PendingToken(int sample) { return -1 - sample; }
+constexpr bool IsPending(TokenId token) { return token < 0; }
+constexpr int PendingSample(TokenId token) { return -1 - token; }
+
 // Sequence s computes tokens [sequence_starts[s], sequence_starts[s + 1]) of this step: one for a
 // decode, several for a chunk of its prompt, at consecutive positions. Their keys and values are
 // stored into the sequence's blocks first, then read back as stored; token at position p attends to
 // positions 0..p of its own sequence (within the layer's window). Layout only: who runs and with
 // how many tokens was decided by the scheduler.
+//
+// A token that the step launched just before this one chooses, and whose id the host has not read
+// yet, stands as PendingToken(its index among that step's samples). Only backends whose depth() is
+// above 1 are given such batches.
 struct Batch {
   uint64_t step = 0;                     // for logs and traces
   std::vector<TokenId> token_ids;        // [num_tokens]

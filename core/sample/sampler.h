@@ -28,6 +28,9 @@ struct SampleSpec {
   std::span<const TokenId> prompt = {};  // tokens before the generated ones (for the penalties)
   std::span<const TokenId> output = {};  // generated so far
   std::span<const TokenId> masked = {};  // may not be chosen (min_tokens)
+  // Not -1: a further token follows `output`, the one that sample of the step before chooses (see
+  // batch::Batch). The reference sampler knows of none.
+  int pending = -1;
 };
 
 struct TokenLogprob {
