@@ -1,32 +1,12 @@
 #include "core/backend/cpu/int8_format.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace luna::backend::cpu {
 namespace {
 
 using Half = _Float16;
-
-// What the largest of a group's weights may become, so that weights which a file holds as d * q
-// with whole numbers |q| <= 16 keep their values: for each largest |q| its largest multiple up to
-// 127.
-constexpr float kTops[] = {127, 126, 125, 124, 121, 120, 117, 112};
-
-bool KeepsValues(const float* weights, int count, float inverse) {
-  return std::all_of(weights, weights + count, [&](float weight) {
-    const float level = weight * inverse;
-    return std::fabs(level - std::nearbyint(level)) < 1e-3f;
-  });
-}
-
-float TopOf(const float* weights, int count, float largest) {
-  for (const float top : kTops) {
-    if (KeepsValues(weights, count, top / largest)) return top;
-  }
-  return kTops[0];
-}
 
 // `together`: inputs of one output that lie side by side. A level is stored as `zero` + level.
 void PackInt8(const float* rows, int inputs, int together, int zero, std::byte* panel) {
@@ -37,15 +17,11 @@ void PackInt8(const float* rows, int inputs, int together, int zero, std::byte* 
     std::fill_n(levels, kInt8GroupLevelBytes, static_cast<uint8_t>(zero));
     for (int o = 0; o < kPanel; ++o) {
       const float* row = rows + int64_t{o} * inputs + begin;
-      float largest = 0.0f;
-      for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(row[i]));
-      const float top = largest > 0.0f ? TopOf(row, count, largest) : 127.0f;
-      scales[o] = largest / top;
-      const float inverse = largest > 0.0f ? top / largest : 0.0f;
+      const Int8Scale scale({row, static_cast<size_t>(count)});
+      scales[o] = scale.scale;
       for (int i = 0; i < count; ++i) {
-        const int level = static_cast<int>(std::lrintf(row[i] * inverse));
         levels[(i / together * kPanel + o) * together + i % together] =
-            static_cast<uint8_t>(zero + std::clamp(level, -127, 127));
+            static_cast<uint8_t>(zero + scale.Level(row[i]));
       }
     }
   }

@@ -17,11 +17,10 @@
 #include <span>
 
 #include "core/backend/cpu/product.h"
+#include "core/backend/rounding.h"
 
 namespace luna::backend::cpu {
 
-inline constexpr int kInt8Group = 32;
-constexpr int Int8Groups(int inputs) { return (inputs + kInt8Group - 1) / kInt8Group; }
 constexpr int64_t RoundUpToLine(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A panel is its groups one after the other: the levels of kInt8Group inputs and kPanel outputs,
