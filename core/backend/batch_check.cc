@@ -60,7 +60,7 @@ absl::Status CheckSequence(const batch::Batch& batch, int s, int context_length)
   return absl::OkStatus();
 }
 
-absl::Status CheckTable(const batch::Batch& batch, const KvPool& pool, int group, int s) {
+absl::Status CheckTable(const batch::Batch& batch, const KvGeometry& pool, int group, int s) {
   const kv::KvLayout& layout = pool.layout();
   const std::span<const int32_t> table = batch.block_table(group, s);
   const int first =
@@ -83,13 +83,15 @@ absl::Status CheckTable(const batch::Batch& batch, const KvPool& pool, int group
 }  // namespace
 
 absl::Status CheckBatch(const batch::Batch& batch, const model::ModelConfig& config,
-                        const KvPool& pool, int max_batch_tokens) {
+                        const KvGeometry& pool, int max_batch_tokens, int previous_samples) {
   if (!pool.allocated()) return absl::FailedPreconditionError("the KV pool is not allocated");
   const int num_groups = pool.layout().num_groups();
   LUNA_RETURN_IF_ERROR(CheckSizes(batch, num_groups, max_batch_tokens));
   for (int32_t token : batch.token_ids) {
-    if (token < 0 || token >= config.vocab_size) {
-      return Refuse("token id ", token, "; the vocabulary has ", config.vocab_size);
+    if (batch::IsPending(token) ? batch::PendingSample(token) >= previous_samples
+                                : token >= config.vocab_size) {
+      return Refuse("token id ", token, "; the vocabulary has ", config.vocab_size,
+                    " and the step before ", previous_samples, " samples");
     }
   }
   for (int s = 0; s < batch.num_sequences(); ++s) {
@@ -102,6 +104,10 @@ absl::Status CheckBatch(const batch::Batch& batch, const model::ModelConfig& con
   for (const sample::SampleSpec& spec : batch.samples) {
     if (spec.row < previous || spec.row >= batch.num_tokens() || spec.params == nullptr) {
       return Refuse("sampled row ", spec.row, " after row ", previous, " of ", batch.num_tokens());
+    }
+    if (spec.pending < -1 || spec.pending >= previous_samples) {
+      return Refuse("sampled row ", spec.row, " follows sample ", spec.pending, " of ",
+                    previous_samples);
     }
     previous = spec.row;
   }

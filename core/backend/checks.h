@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "core/backend/backend.h"
-#include "core/backend/kv_pool.h"
+#include "core/backend/kv_geometry.h"
 #include "core/model/model.h"
 
 namespace luna::backend {
@@ -14,9 +14,10 @@ namespace luna::backend {
 absl::Status CheckWeights(const model::Model& model);
 
 // INVALID_ARGUMENT, naming the value and its limit. A batch that passes touches only blocks of the
-// pool that its tables name, and every position that a layer sees has a block.
+// pool that its tables name, and every position that a layer sees has a block. `previous_samples`:
+// of the step before, where its tokens may be pending.
 absl::Status CheckBatch(const batch::Batch& batch, const model::ModelConfig& config,
-                        const KvPool& pool, int max_batch_tokens);
+                        const KvGeometry& pool, int max_batch_tokens, int previous_samples = 0);
 
 // The first position that a token at `position` attends to under `window` (0: all).
 inline int FirstVisible(int position, int window) {

@@ -38,7 +38,7 @@ class CpuBackend final : public Backend {
 
   const BackendInfo& info() const override { return info_; }
   int64_t token_layer_bytes() const override {
-    return KvPool::TokenLayerBytes(model_->config, kv_head_bytes_);
+    return KvGeometry::TokenLayerBytes(model_->config, kv_head_bytes_);
   }
   absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) override {
     return pool_.Allocate(model_->config, kv_head_bytes_, layout, num_blocks);
@@ -48,7 +48,7 @@ class CpuBackend final : public Backend {
   // The calling thread is one of the workers, so the step is computed before this returns.
   absl::Status Launch(const batch::Batch& batch) override {
     if (launched_) return absl::FailedPreconditionError("a step is in flight already");
-    LUNA_RETURN_IF_ERROR(CheckBatch(batch, model_->config, pool_, max_batch_tokens_));
+    LUNA_RETURN_IF_ERROR(CheckBatch(batch, model_->config, pool_.geometry(), max_batch_tokens_));
     sampled_.resize(batch.samples.size());
     decoder_->Step(batch, pool_, sampled_);
     launched_ = true;

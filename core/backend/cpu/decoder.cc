@@ -214,7 +214,7 @@ void Decoder::AddAndNorm(const float* post_norm, const float* norm, const float*
 
 void Decoder::RotateAndStore(int layer, int thread) {
   const PackedLayer& w = weights_.layers()[layer];
-  const KvLayerView& view = work_.pool->view(layer);
+  const KvLayerView view = work_.pool->view(layer);
   const int block_tokens = work_.pool->layout().block_tokens;
   const int head_dim = config_.head_dim;
   ForRows(thread, work_.rows, [&](int row) {
@@ -243,7 +243,7 @@ void Decoder::RotateAndStore(int layer, int thread) {
 }
 
 AttendArgs Decoder::AttendArgsOf(int layer, int thread) const {
-  const KvLayerView& view = work_.pool->view(layer);
+  const KvLayerView view = work_.pool->view(layer);
   const int heads = config_.num_heads / config_.num_kv_heads;
   return {.q_stride = scratch_.qkv.stride,
           .out_stride = scratch_.attended.stride,
@@ -272,7 +272,7 @@ void Decoder::Attend(int layer, int thread) {
 }
 
 void Decoder::AttendTile(const Tile& tile, int layer, int first, AttendArgs& args) {
-  const KvLayerView& view = work_.pool->view(layer);
+  const KvLayerView view = work_.pool->view(layer);
   const int size = args.heads * config_.head_dim;  // of a kv head's queries
   const PackedMatrix& next = weights_.layers()[layer].attention_output;
   const int behind = std::min(first + PreparedTogether(next, size), config_.num_kv_heads);

@@ -121,7 +121,7 @@ void Decoder::Norm(std::span<const float> x, std::span<const float> weight,
 void Decoder::ProjectAndStore(const batch::Batch& batch, int layer, int sequence,
                               const KvPool& pool) {
   const Layer& w = layers_[layer];
-  const KvLayerView& view = pool.view(layer);
+  const KvLayerView view = pool.view(layer);
   const std::span<const int32_t> table = batch.block_table(view.group, sequence);
   const int block_tokens = pool.layout().block_tokens;
   const size_t head_dim = config_.head_dim;
@@ -153,7 +153,7 @@ void Decoder::ProjectAndStore(const batch::Batch& batch, int layer, int sequence
 
 void Decoder::Attention(const batch::Batch& batch, int layer, int sequence, const KvPool& pool) {
   const Layer& w = layers_[layer];
-  const KvLayerView& view = pool.view(layer);
+  const KvLayerView view = pool.view(layer);
   const std::span<const int32_t> table = batch.block_table(view.group, sequence);
   const int heads_per_kv_head = config_.num_heads / config_.num_kv_heads;
   const size_t head_dim = config_.head_dim;

@@ -31,7 +31,7 @@ class ReferenceBackend final : public Backend {
 
   const BackendInfo& info() const override { return info_; }
   int64_t token_layer_bytes() const override {
-    return KvPool::TokenLayerBytes(model_->config, head_bytes());
+    return KvGeometry::TokenLayerBytes(model_->config, head_bytes());
   }
   absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) override {
     return pool_.Allocate(model_->config, head_bytes(), layout, num_blocks);
@@ -40,7 +40,7 @@ class ReferenceBackend final : public Backend {
 
   absl::Status Launch(const batch::Batch& batch) override {
     if (launched_ != nullptr) return absl::FailedPreconditionError("a step is in flight already");
-    LUNA_RETURN_IF_ERROR(CheckBatch(batch, model_->config, pool_, max_batch_tokens_));
+    LUNA_RETURN_IF_ERROR(CheckBatch(batch, model_->config, pool_.geometry(), max_batch_tokens_));
     launched_ = &batch;
     return absl::OkStatus();
   }

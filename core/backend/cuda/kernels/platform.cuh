@@ -16,8 +16,8 @@
 
 #define LUNA_KERNEL __global__
 #define LUNA_DEVICE __device__ __forceinline__
-// At most `threads` a block.
-#define LUNA_BLOCK_OF(threads) __launch_bounds__(threads)
+// At most `threads` a block, and so few registers that a multiprocessor has at least `blocks`.
+#define LUNA_BLOCK_OF(threads, blocks) __launch_bounds__(threads, blocks)
 
 namespace luna::backend::cuda {
 
@@ -79,6 +79,21 @@ LUNA_DEVICE void LoadMatricesTransposed(uint32_t (&r)[4], const void* row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
+}
+
+// An 8 x 8 matrix of 16-bit values, transposed: lane l gives row l / 4, columns 2 (l % 4) and the
+// next, and is given rows 2 (l % 4) and the next of column l / 4. movmatrix.
+LUNA_DEVICE uint32_t TransposeMatrix(uint32_t pair) {
+  uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
+// Two values rounded to bf16, to nearest, ties to even; `low` in the low half.
+LUNA_DEVICE uint32_t PackBf16(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
 }
 
 // Copies 16 bytes from global to shared memory, both aligned, or writes 16 zeros where `there` is

@@ -1,0 +1,193 @@
+// What keys and values are kept in, and how a warp attends to a slab of kSlabTokens of them with
+// eight queries at a time.
+//
+// A type has
+//   Queries  what lies in shared memory of eight queries and kDimTile dimensions; Store
+//   Score    accumulates one tile of dimensions of the scores: rows are keys, columns queries, in
+//   the
+//            layout of MmaBf16's c
+//   Weights  what a lane holds of a slab's probabilities, made of the scores' layout
+//   Value    accumulates one tile of dimensions of the outputs: rows are dimensions (Dimension says
+//            which), columns queries
+#ifndef LUNA_CORE_BACKEND_CUDA_KERNELS_KV_TYPES_CUH_
+#define LUNA_CORE_BACKEND_CUDA_KERNELS_KV_TYPES_CUH_
+
+#include "core/backend/cuda/kernels/formats.cuh"
+
+namespace luna::backend::cuda {
+
+// The rows of keys (or values) that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a
+// slab. Null for a token that nobody may see: it counts as zeros.
+struct KvRows {
+  const std::byte* first;
+  const std::byte* second;
+};
+
+// Of one tile, in the order of a fragment: a lane reads four neighbours of each of its rows, the
+// whole tile together 32 bytes of each row. The order within a sum over dimensions is free, so the
+// pairs that MmaBf16 takes 8 apart are neighbours here.
+struct Bf16Kv {
+  static constexpr int kElementBytes = 2;
+
+  struct alignas(16) Queries {
+    uint32_t high[2], low[2];  // of each lane
+  };
+  static constexpr int kQueryBytes = kWarpSize * static_cast<int>(sizeof(Queries));
+  // `value(column, dimension)` gives the queries; called by one thread for each lane.
+  template <typename Value>
+  LUNA_DEVICE static void Store(std::byte* queries, int lane, Value value) {
+    Queries q;
+    for (int r = 0; r < 2; ++r) {
+      const int dim = lane % 4 * 4 + 2 * r;
+      const SplitPair split = Split(value(lane / 4, dim), value(lane / 4, dim + 1));
+      q.high[r] = split.high;
+      q.low[r] = split.low;
+    }
+    reinterpret_cast<Queries*>(queries)[lane] = q;
+  }
+
+  struct alignas(8) Words2 {
+    uint32_t x, y;
+  };
+  LUNA_DEVICE static Words2 Read(const std::byte* row, int tile, int lane) {
+    if (row == nullptr) return {0, 0};
+    return reinterpret_cast<const Words2*>(row)[tile * 4 + lane % 4];
+  }
+
+  struct KeyTile {
+    uint32_t a[4];
+  };
+  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int lane) {
+    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
+    return {{first.x, second.x, first.y, second.y}};
+  }
+  LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
+                                int lane) {
+    const Queries q = reinterpret_cast<const Queries*>(queries)[lane];
+    MmaBf16(c, keys.a, q.high);
+    MmaBf16(c, keys.a, q.low);
+  }
+
+  struct Weights {
+    uint32_t high[2], low[2];
+  };
+  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int) {
+    Weights w;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const SplitPair split = Split(p[2 * r], p[2 * r + 1]);
+      w.high[r] = TransposeMatrix(split.high);
+      w.low[r] = TransposeMatrix(split.low);
+    }
+    return w;
+  }
+
+  struct ValueTile {
+    uint32_t a[4];
+  };
+  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
+    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
+    return {{TransposeMatrix(first.x), TransposeMatrix(first.y), TransposeMatrix(second.x),
+             TransposeMatrix(second.y)}};
+  }
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
+    MmaBf16(c, values.a, w.high);
+    MmaBf16(c, values.a, w.low);
+  }
+  // Of c[i], within a tile.
+  LUNA_DEVICE static int Dimension(int lane, int i) {
+    const int row = lane / 4;
+    return row / 2 * 4 + row % 2 + i / 2 * 2;
+  }
+};
+
+// One fused multiply-add after the other.
+struct F32Kv {
+  static constexpr int kElementBytes = 4;
+
+  // [kTileTokens][kDimTile]
+  static constexpr int kQueryBytes = kTileTokens * kDimTile * static_cast<int>(sizeof(float));
+  template <typename Value>
+  LUNA_DEVICE static void Store(std::byte* queries, int lane, Value value) {
+    auto* q = reinterpret_cast<float*>(queries);
+    for (int i = lane; i < kTileTokens * kDimTile; i += kWarpSize) {
+      q[i] = value(i / kDimTile, i % kDimTile);
+    }
+  }
+
+  struct KeyTile {
+    const float* rows[2];  // may be null
+  };
+  LUNA_DEVICE static const float* TileOf(const std::byte* row, int tile) {
+    return row == nullptr ? nullptr : reinterpret_cast<const float*>(row) + tile * kDimTile;
+  }
+  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int) {
+    return {{TileOf(rows.first, tile), TileOf(rows.second, tile)}};
+  }
+  LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
+                                int lane) {
+    const auto* first = reinterpret_cast<const float*>(queries) + lane % 4 * 2 * kDimTile;
+    const float* second = first + kDimTile;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (keys.rows[r] == nullptr) continue;
+#pragma unroll
+      for (int d = 0; d < kDimTile; d += 4) {
+        const Float4 k = *reinterpret_cast<const Float4*>(keys.rows[r] + d);
+        const Float4 a = *reinterpret_cast<const Float4*>(first + d);
+        const Float4 b = *reinterpret_cast<const Float4*>(second + d);
+        c[2 * r] = Add4(k, a, c[2 * r]);
+        c[2 * r + 1] = Add4(k, b, c[2 * r + 1]);
+      }
+    }
+  }
+  LUNA_DEVICE static float Add4(const Float4& a, const Float4& b, float sum) {
+    return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+  }
+
+  // Of the lane's two queries, all tokens of the slab.
+  struct Weights {
+    float p[kSlabTokens][2];
+  };
+  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int lane) {
+    Weights w;
+#pragma unroll
+    for (int i = 0; i < kSlabTokens; ++i) {
+      const int from = i % 8 * 4 + lane % 4;
+      w.p[i][0] = ShuffleFrom(p[i / 8 * 2], from);
+      w.p[i][1] = ShuffleFrom(p[i / 8 * 2 + 1], from);
+    }
+    return w;
+  }
+
+  // Of the lane's two dimensions, all tokens of the slab.
+  struct ValueTile {
+    float v[kSlabTokens][2];
+  };
+  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
+    ValueTile values;
+#pragma unroll
+    for (int i = 0; i < kSlabTokens; ++i) {
+      const auto mine = reinterpret_cast<uint64_t>(i < 8 ? rows.first : rows.second);
+      const auto row = reinterpret_cast<const std::byte*>(ShuffleFrom(mine, i % 8 * 4));
+      const float* of_tile = TileOf(row, tile);
+      values.v[i][0] = of_tile == nullptr ? 0.0f : of_tile[lane / 4];
+      values.v[i][1] = of_tile == nullptr ? 0.0f : of_tile[lane / 4 + 8];
+    }
+    return values;
+  }
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
+#pragma unroll
+    for (int i = 0; i < kSlabTokens; ++i) {
+      c[0] = fmaf(values.v[i][0], w.p[i][0], c[0]);
+      c[1] = fmaf(values.v[i][0], w.p[i][1], c[1]);
+      c[2] = fmaf(values.v[i][1], w.p[i][0], c[2]);
+      c[3] = fmaf(values.v[i][1], w.p[i][1], c[3]);
+    }
+  }
+  LUNA_DEVICE static int Dimension(int lane, int i) { return lane / 4 + i / 2 * 8; }
+};
+
+}  // namespace luna::backend::cuda
+
+#endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_KV_TYPES_CUH_
