@@ -11,6 +11,28 @@ constexpr int kRows = 16, kDepth = 16, kColumns = 8;
 float Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 float High(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
 
+// c += a b, the products added in the order of k. Four rows at a time in registers: this is most of
+// what an emulated transformer does.
+void MultiplyInto(float (&c)[kRows][kColumns], const float (&a)[kRows][kDepth],
+                  const float (&b)[kDepth][kColumns]) {
+  using Half = float __attribute__((vector_size(16)));  // of a row of c
+  for (int row = 0; row < kRows; row += 4) {
+    Half sums[4][2];
+    std::memcpy(sums, c[row], sizeof(sums));
+    for (int k = 0; k < kDepth; ++k) {
+      Half left, right;
+      std::memcpy(&left, b[k], sizeof(left));
+      std::memcpy(&right, b[k] + 4, sizeof(right));
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        sums[i][0] += a[row + i][k] * left;
+        sums[i][1] += a[row + i][k] * right;
+      }
+    }
+    std::memcpy(c[row], sums, sizeof(sums));
+  }
+}
+
 }  // namespace
 
 void Multiply(const std::array<void*, kLanes>& lanes) {
@@ -30,11 +52,7 @@ void Multiply(const std::array<void*, kLanes>& lanes) {
     std::memcpy(&c[g][t], operands.c, 8);
     std::memcpy(&c[g + 8][t], operands.c + 2, 8);
   }
-  for (int row = 0; row < kRows; ++row) {
-    for (int k = 0; k < kDepth; ++k) {
-      for (int column = 0; column < kColumns; ++column) c[row][column] += a[row][k] * b[k][column];
-    }
-  }
+  MultiplyInto(c, a, b);
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto& operands = *static_cast<const MmaOperands*>(lanes[lane]);
     const int g = lane / 4, t = lane % 4 * 2;

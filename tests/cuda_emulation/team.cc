@@ -103,22 +103,26 @@ void Team::Run(const Block& block, void* begin) {
       << block.kernel << " with blocks of " << block.threads;
   block_ = block;
   begin_ = begin;
+  ++blocks_;
   backwards_ = block.order % 2 != 0;
   Prepare(block.threads);
   host_.Adopt();
   SwitchTo(host_, *threads_[block.order / 2 % block.threads]);
 }
 
-void Team::Join() { Acquire(&end_); }
+void Team::Join() {
+  for (char& end : ends_) Acquire(&end);
+}
 
 Fiber* Team::ThreadBody(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   Team& team = *thread.team;
   while (!team.stopping_) {
     Acquire(team.begin_);
-    Acquire(&team.end_);
+    // Of the block before, not of those threads of this one that ended already.
+    Acquire(&team.ends_[(team.blocks_ + 1) % 2]);
     team.block_.entry->call(team.block_.args);
-    Release(&team.end_);
+    Release(&team.ends_[team.blocks_ % 2]);
     team.Return(thread);
   }
   return &team.host_;

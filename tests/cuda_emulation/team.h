@@ -109,7 +109,9 @@ class Team {
   bool backwards_ = false, stopping_ = false;
   Fiber host_;
   void* begin_ = nullptr;
-  char sync_[2] = {}, end_ = 0;  // for ThreadSanitizer: SyncThreads, the blocks' ends
+  // For ThreadSanitizer: SyncThreads, and the ends of blocks, in turn.
+  char sync_[2] = {}, ends_[2] = {};
+  uint32_t blocks_ = 0;
 };
 
 // The thread of a kernel that runs here.
