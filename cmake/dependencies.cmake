@@ -13,6 +13,7 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 if(LUNA_BUILD_TESTS)
   find_package(GTest REQUIRED)
+  find_package(Boost REQUIRED COMPONENTS context)  # the fibers that CUDA threads are on a CPU
   include(GoogleTest)
   # Debian's own Python, whose packages (python3-grpcio, python3-protobuf) the tests use.
   find_program(LUNA_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)

@@ -1,0 +1,40 @@
+// Runs a kernel over its grid.
+#ifndef LUNA_TESTS_CUDA_EMULATION_GRID_RUNNER_H_
+#define LUNA_TESTS_CUDA_EMULATION_GRID_RUNNER_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "core/backend/cuda/device.h"
+#include "tests/cuda_emulation/sanitizers.h"
+#include "tests/cuda_emulation/team.h"
+
+namespace luna::backend::cuda::emulation {
+
+// Blocks run one after the other, in a random order, and so do the warps and lanes of each as far
+// as they do not wait: the same one for the same seed. Shared memory is exactly what was asked for,
+// and undefined (kUndefined) at first. One thread at a time.
+class GridRunner {
+ public:
+  explicit GridRunner(uint64_t seed) : random_(seed) {}
+
+  // Returns when all is done. `args` is the kernel's argument.
+  void Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes, const void* args);
+
+ private:
+  // To ThreadSanitizer blocks of two teams run at the same time, so that it sees what orders them
+  // and what does not.
+  static constexpr int kTeams = kThreadSanitizer ? 2 : 1;
+
+  std::mt19937_64 random_;
+  std::vector<int64_t> order_;  // of the blocks
+  std::array<Team, kTeams> teams_;
+  char begin_ = 0;  // for ThreadSanitizer: what is before a launch
+};
+
+}  // namespace luna::backend::cuda::emulation
+
+#endif  // LUNA_TESTS_CUDA_EMULATION_GRID_RUNNER_H_
