@@ -113,6 +113,19 @@ void EmulatedDevice::FreeFrom(emulation::DeviceMemory& memory, void* address) {
   }
 }
 
+bool EmulatedDevice::Touches(const Work& work, const void* memory, int64_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(memory);
+  const auto overlaps = [&](const void* other, int64_t count) {
+    const auto* const at = static_cast<const std::byte*>(other);
+    return at < begin + bytes && begin < at + count;
+  };
+  if (const auto* copy = std::get_if<CopyWork>(&work)) {
+    return overlaps(copy->to, copy->bytes) || overlaps(copy->from, copy->bytes);
+  }
+  const auto* fill = std::get_if<FillWork>(&work);
+  return fill != nullptr && overlaps(fill->to, fill->bytes);
+}
+
 // --- work
 // -----------------------------------------------------------------------------------------
 

@@ -12,12 +12,13 @@
 #include <source_location>
 #include <type_traits>
 
+#include "core/backend/rounding.h"
 #include "tests/cuda_emulation/kernel_calls.h"
 
 #define LUNA_CUDA_PLATFORM
 #define LUNA_KERNEL inline
 #define LUNA_DEVICE inline
-#define LUNA_BLOCK_OF(threads)
+#define LUNA_BLOCK_OF(threads, blocks)
 
 namespace luna::backend::cuda {
 
@@ -75,6 +76,20 @@ LUNA_DEVICE void LoadMatricesTransposed(
     uint32_t (&r)[4], const void* row,
     std::source_location where = std::source_location::current()) {
   emulation::LoadMatrices(r, row, /*transposed=*/true, where);
+}
+
+LUNA_DEVICE uint32_t TransposeMatrix(
+    uint32_t pair, std::source_location where = std::source_location::current()) {
+  // Row r, columns c and the next are lane 4 r + c / 2's.
+  const int lane = ThreadIndex() % kWarpSize, row = lane / 4, column = lane % 4 * 2;
+  const uint32_t first = ShuffleFrom(pair, column * 4 + row / 2, where);
+  const uint32_t second = ShuffleFrom(pair, (column + 1) * 4 + row / 2, where);
+  const int shift = row % 2 * 16;
+  return (first >> shift & 0xffffu) | second >> shift << 16;
+}
+
+LUNA_DEVICE uint32_t PackBf16(float low, float high) {
+  return uint32_t{ToBf16(high)} << 16 | ToBf16(low);
 }
 
 // The destination is undefined at once and gets its bytes when WaitCopies says that it must have

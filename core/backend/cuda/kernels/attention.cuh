@@ -192,6 +192,7 @@ class Attender {
     StoreQueries();
     float run[kElements];
     for (int s = 0; s < tile_.item.num_splits; ++s) {
+      if (s > 0) SyncThreads();  // all have read the last split's results
       const int split = tile_.item.first_split + s;
       float merged[kElements];
       AttendSplit(split * kSplitTokens, merged);
