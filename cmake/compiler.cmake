@@ -13,11 +13,11 @@ endif()
 
 # Linked by every target of ours through luna_library() and its kin; generated code is left alone.
 add_library(luna_warnings INTERFACE)
-target_compile_options(luna_warnings INTERFACE -Wall -Wextra -Werror)
+target_compile_options(luna_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>")
 
 # The same bits whatever a kernel is inlined into: a product and its sum are contracted to an FMA
 # only where the source says so.
-add_compile_options(-ffp-contract=off)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>")
 
 if(LUNA_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -25,13 +25,16 @@ function(luna_write_architecture)
   file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/architecture.json" CONTENT "[\n${targets}]\n")
 endfunction()
 
-# luna_library(NAME kv DEPS base ... LINK PCRE2 ...)
-#   Target luna_<name> from the .cc files of the current directory.
+# luna_library(NAME kv DEPS base ... LINK PCRE2 ... [SOURCES ...])
+#   Target luna_<name> from the .cc files of the current directory, or from SOURCES.
 #   DEPS: other luna libraries by short name; LINK: libraries from outside.
 function(luna_library)
-  cmake_parse_arguments(ARG "" "NAME" "DEPS;LINK" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
-  list(FILTER sources EXCLUDE REGEX "(_|/)main\\.cc$")
+  cmake_parse_arguments(ARG "" "NAME" "DEPS;LINK;SOURCES" ${ARGN})
+  set(sources ${ARG_SOURCES})
+  if(NOT sources)
+    file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+    list(FILTER sources EXCLUDE REGEX "(_|/)main\\.cc$")
+  endif()
   set(target luna_${ARG_NAME})
   if(sources)
     add_library(${target} STATIC ${sources})

@@ -35,16 +35,26 @@ AttentionKernel MakeAttention() {
            sizeof(AttentionShared<Kv, kDimTiles, kColumnTiles>)}};
 }
 
+template <typename Kv>
+std::vector<AttentionKernel> MakeAttentionKernels() {
+  std::vector<AttentionKernel> kernels = {MakeAttention<Kv, 4, 1>(),
+                                          MakeAttention<Kv, 4, Kv::kWideColumnTiles>(),
+                                          MakeAttention<Kv, 8, 1>()};
+  if constexpr (Kv::kWideColumnTiles > 2) {
+    kernels.push_back(MakeAttention<Kv, 8, Kv::kWideColumnTiles / 2>());
+  }
+  kernels.push_back(MakeAttention<Kv, 16, 1>());
+  return kernels;
+}
+
+// What takes long to compile is instantiated in files of its own (../runtime/*.cu).
 inline KernelSet MakeKernelSet() {
   KernelSet set;
   set.f32_product = MakeProductKernels<F32Format>();
   set.bf16_product = MakeProductKernels<Bf16Format>();
   set.int8_product = MakeProductKernels<Int8Format>();
-  set.f32_attention = {MakeAttention<F32Kv, 4, 1>(), MakeAttention<F32Kv, 4, 2>(),
-                       MakeAttention<F32Kv, 8, 1>(), MakeAttention<F32Kv, 16, 1>()};
-  set.bf16_attention = {MakeAttention<Bf16Kv, 4, 1>(), MakeAttention<Bf16Kv, 4, 4>(),
-                        MakeAttention<Bf16Kv, 8, 1>(), MakeAttention<Bf16Kv, 8, 2>(),
-                        MakeAttention<Bf16Kv, 16, 1>()};
+  set.f32_attention = MakeAttentionKernels<F32Kv>();
+  set.bf16_attention = MakeAttentionKernels<Bf16Kv>();
   set.embed = {"Embed", KernelEntry<&Embed>(), kRowThreads};
   set.add_norm = {{"AddNorm", KernelEntry<&AddNorm>(), kRowThreads}, sizeof(Statistics)};
   set.finish_normed_heads = {"FinishNormedHeads", KernelEntry<&FinishNormedHeads>(), kRowThreads};

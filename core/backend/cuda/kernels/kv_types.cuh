@@ -2,6 +2,7 @@
 // eight queries at a time.
 //
 // A type has
+//   kWideColumnTiles  how many eights of queries fit into the registers, with heads of 64
 //   Queries  what lies in shared memory of eight queries and kDimTile dimensions; Store
 //   Score    accumulates one tile of dimensions of the scores: rows are keys, columns queries, in
 //   the
@@ -28,6 +29,7 @@ struct KvRows {
 // pairs that MmaBf16 takes 8 apart are neighbours here.
 struct Bf16Kv {
   static constexpr int kElementBytes = 2;
+  static constexpr int kWideColumnTiles = 4;
 
   struct alignas(16) Queries {
     uint32_t high[2], low[2];  // of each lane
@@ -104,6 +106,7 @@ struct Bf16Kv {
 // One fused multiply-add after the other.
 struct F32Kv {
   static constexpr int kElementBytes = 4;
+  static constexpr int kWideColumnTiles = 2;
 
   // [kTileTokens][kDimTile]
   static constexpr int kQueryBytes = kTileTokens * kDimTile * static_cast<int>(sizeof(float));

@@ -1,0 +1,217 @@
+#include "core/backend/cuda/runtime/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/absl_view.h"
+#include "core/base/status_macros.h"
+
+namespace luna::backend::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;
+
+std::string Describe(cudaError_t error) {
+  return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+}
+
+class CudaGraph final : public Device::Graph {
+ public:
+  explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
+  cudaGraphExec_t get() const { return graph_; }
+
+ private:
+  const cudaGraphExec_t graph_;
+};
+
+class CudaEvent final : public Device::Event {
+ public:
+  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  const cudaEvent_t event_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(DeviceInfo info, cudaStream_t stream) : info_(std::move(info)), stream_(stream) {}
+  ~CudaDevice() override { cudaStreamDestroy(stream_); }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  absl::StatusOr<DeviceMemoryUse> MemoryUse() override {
+    size_t free_bytes = 0, total_bytes = 0;
+    LUNA_RETURN_IF_ERROR(Check(cudaMemGetInfo(&free_bytes, &total_bytes), "memory use"));
+    return DeviceMemoryUse{.free_bytes = static_cast<int64_t>(free_bytes),
+                           .total_bytes = static_cast<int64_t>(total_bytes)};
+  }
+
+  absl::StatusOr<void*> Allocate(std::string_view purpose, int64_t bytes) override {
+    void* memory = nullptr;
+    LUNA_RETURN_IF_ERROR(
+        CheckMemory(cudaMalloc(&memory, static_cast<size_t>(bytes)), purpose, bytes));
+    return memory;
+  }
+  void Free(void* memory) override { cudaFree(memory); }
+
+  absl::StatusOr<void*> AllocateStaging(std::string_view purpose, int64_t bytes) override {
+    void* memory = nullptr;
+    LUNA_RETURN_IF_ERROR(
+        CheckMemory(cudaMallocHost(&memory, static_cast<size_t>(bytes)), purpose, bytes));
+    return memory;
+  }
+  void FreeStaging(void* memory) override { cudaFreeHost(memory); }
+
+  absl::Status CopyIn(void* device, const void* staging, int64_t bytes) override {
+    return Copy(device, staging, bytes, cudaMemcpyHostToDevice);
+  }
+  absl::Status CopyOut(void* staging, const void* device, int64_t bytes) override {
+    return Copy(staging, device, bytes, cudaMemcpyDeviceToHost);
+  }
+  absl::Status CopyWithin(void* to, const void* from, int64_t bytes) override {
+    return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  absl::Status Fill(void* device, int byte, int64_t bytes) override {
+    return Check(cudaMemsetAsync(device, byte, static_cast<size_t>(bytes), stream_), "fill");
+  }
+
+  absl::Status Launch(const Kernel& kernel, const Grid& grid, int64_t shared_bytes,
+                      const void* args) override {
+    if (shared_bytes > kSharedBytesWithoutAsking && permitted_.insert(kernel.entry).second) {
+      LUNA_RETURN_IF_ERROR(
+          Check(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(shared_bytes)),
+                kernel.name));
+    }
+    void* arguments[] = {const_cast<void*>(args)};
+    return Check(cudaLaunchKernel(kernel.entry,
+                                  dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                                       static_cast<unsigned>(grid.z)),
+                                  dim3(static_cast<unsigned>(kernel.threads)), arguments,
+                                  static_cast<size_t>(shared_bytes), stream_),
+                 kernel.name);
+  }
+
+  absl::Status BeginCapture() override {
+    return Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+  }
+  absl::StatusOr<std::unique_ptr<Graph>> EndCapture() override {
+    cudaGraph_t graph = nullptr;
+    LUNA_RETURN_IF_ERROR(Check(cudaStreamEndCapture(stream_, &graph), "capture"));
+    cudaGraphExec_t ready = nullptr;
+    const absl::Status status = Check(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    cudaGraphDestroy(graph);
+    LUNA_RETURN_IF_ERROR(status);
+    return std::make_unique<CudaGraph>(ready);
+  }
+  absl::Status Launch(Graph& graph) override {
+    return Check(cudaGraphLaunch(static_cast<CudaGraph&>(graph).get(), stream_), "graph");
+  }
+
+  absl::StatusOr<std::unique_ptr<Event>> MakeEvent() override {
+    cudaEvent_t event = nullptr;
+    LUNA_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event"));
+    return std::make_unique<CudaEvent>(event);
+  }
+  absl::Status Record(Event& event) override {
+    return Check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "event");
+  }
+  absl::Status Wait(Event& event) override {
+    return Check(cudaEventSynchronize(static_cast<CudaEvent&>(event).get()), "step");
+  }
+
+ private:
+  static constexpr int64_t kSharedBytesWithoutAsking = 48 << 10;
+
+  absl::Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+    return Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_), "copy");
+  }
+
+  absl::Status CheckMemory(cudaError_t error, std::string_view purpose, int64_t bytes) {
+    if (error != cudaErrorMemoryAllocation) return Check(error, purpose);
+    cudaGetLastError();  // is told once, and not to whoever comes next
+    size_t free_bytes = 0, total_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    return absl::ResourceExhaustedError(absl::StrCat(AbslView(purpose), " needs ", bytes,
+                                                     " bytes; ", AbslView(info_.name), " has ",
+                                                     free_bytes, " of ", total_bytes, " free"));
+  }
+
+  // A fault in a kernel or of the driver stays: whatever is asked later fails with it too.
+  absl::Status Check(cudaError_t error, std::string_view what) {
+    if (error == cudaSuccess && !lost_) return absl::OkStatus();
+    if (error == cudaSuccess) error = lost_error_;
+    cudaGetLastError();
+    if (!lost_ && !IsSticky(error)) {
+      return absl::InternalError(absl::StrCat(AbslView(what), ": ", Describe(error)));
+    }
+    lost_ = true;
+    lost_error_ = error;
+    return absl::UnavailableError(
+        absl::StrCat(info_.name, " is lost: ", AbslView(what), ": ", Describe(error)));
+  }
+  static bool IsSticky(cudaError_t error) {
+    switch (error) {
+      case cudaErrorInvalidValue:
+      case cudaErrorInvalidConfiguration:
+      case cudaErrorLaunchOutOfResources:
+      case cudaErrorMemoryAllocation:
+      case cudaErrorNotSupported:
+        return false;
+      default:
+        return true;
+    }
+  }
+
+  const DeviceInfo info_;
+  const cudaStream_t stream_;
+  std::set<const void*> permitted_;  // kernels that may have more shared memory
+  bool lost_ = false;
+  cudaError_t lost_error_ = cudaSuccess;
+};
+
+absl::Status NoDevice(std::string_view why) {
+  return absl::UnavailableError(absl::StrCat("no usable CUDA device: ", AbslView(why)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    return NoDevice(Describe(error));
+  }
+  if (count == 0) return NoDevice("there is none");
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {
+    return NoDevice(Describe(error));
+  }
+  if (properties.major < kOldestMajor) {
+    return NoDevice(absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
+                                 properties.minor, "; at least ", kOldestMajor, ".0 is needed"));
+  }
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaSetDevice(0); error != cudaSuccess) {
+    return NoDevice(Describe(error));
+  }
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      error != cudaSuccess) {
+    return NoDevice(Describe(error));
+  }
+  return std::make_unique<CudaDevice>(
+      DeviceInfo{.name = properties.name,
+                 .major = properties.major,
+                 .minor = properties.minor,
+                 .multiprocessors = properties.multiProcessorCount,
+                 .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin)},
+      stream);
+}
+
+}  // namespace luna::backend::cuda

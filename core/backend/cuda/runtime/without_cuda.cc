@@ -1,0 +1,17 @@
+// Instead of the rest of this directory where there is no nvcc.
+#include "core/backend/cuda/runtime/cuda_device.h"
+
+namespace luna::backend::cuda {
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
+  return absl::UnavailableError(
+      "no usable CUDA device: this server was built without CUDA (nvcc was not found, or "
+      "-DLUNA_CUDA=OFF)");
+}
+
+const KernelSet& CompiledKernels() {
+  static const KernelSet none;
+  return none;
+}
+
+}  // namespace luna::backend::cuda
