@@ -69,8 +69,7 @@ void EmulatedDevice::CheckNotCapturing(std::string_view what) const {
   LUNA_CHECK(captured_ == nullptr) << what << " cannot be captured";
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 absl::StatusOr<DeviceMemoryUse> EmulatedDevice::MemoryUse() {
   if (lost_) return Status();
@@ -113,8 +112,16 @@ void EmulatedDevice::FreeFrom(emulation::DeviceMemory& memory, void* address) {
   }
 }
 
-// --- work
-// -----------------------------------------------------------------------------------------
+bool EmulatedDevice::Touches(const Work& work, const void* memory, int64_t bytes) {
+  if (const auto* copy = std::get_if<CopyWork>(&work)) {
+    return Overlap(copy->to, copy->bytes, memory, bytes) ||
+           Overlap(copy->from, copy->bytes, memory, bytes);
+  }
+  const auto* fill = std::get_if<FillWork>(&work);
+  return fill != nullptr && Overlap(fill->to, fill->bytes, memory, bytes);
+}
+
+// --- work ----------------------------------------------------------------------------------------
 
 absl::Status EmulatedDevice::CopyIn(void* device, const void* staging, int64_t bytes) {
   return Take(CopyWork{Direction::kIn, device, staging, bytes});
@@ -209,8 +216,7 @@ void EmulatedDevice::Do(const LaunchWork& launch) {
   ++counters_.kernels[launch.kernel.name];
 }
 
-// --- graphs and events
-// ----------------------------------------------------------------------------
+// --- graphs and events ---------------------------------------------------------------------------
 
 absl::Status EmulatedDevice::BeginCapture() {
   CheckNotCapturing("a capture");
