@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_emulation/platform.h"
@@ -35,6 +36,7 @@ struct AddArgs {
 };
 
 LUNA_KERNEL void Add(AddArgs args) {
+  SyncThreads();
   const int i = BlockIndexX() * BlockThreads() + ThreadIndex();
   if (i < args.n) args.out[i] = args.in[i] + args.add;
 }
@@ -149,6 +151,20 @@ TEST_F(EmulatedDeviceTest, StagingMemoryMayGoInAndComeOutInOneGo) {
   ASSERT_TRUE(device_.CopyOut(in_, b_, kBytes).ok());
   ASSERT_TRUE(Finish().ok());
   EXPECT_EQ(std::vector<float>(in_, in_ + kValues), From(2));
+}
+
+TEST_F(EmulatedDeviceTest, ADeviceMayBeUsedByOneThreadAndThenByAnother) {
+  ASSERT_TRUE(device_.CopyIn(a_, in_, kBytes).ok());
+  ASSERT_TRUE(LaunchAdd(a_, b_, 1).ok());
+  ASSERT_TRUE(Finish().ok());
+  std::thread([this] {
+    ASSERT_TRUE(LaunchAdd(b_, a_, 1).ok());
+    ASSERT_TRUE(Finish().ok());
+  }).join();
+  ASSERT_TRUE(LaunchAdd(a_, b_, 1).ok());
+  ASSERT_TRUE(device_.CopyOut(out_, b_, kBytes).ok());
+  ASSERT_TRUE(Finish().ok());
+  EXPECT_EQ(Out(), From(4));
 }
 
 // --- graphs --------------------------------------------------------------------------------------
