@@ -40,9 +40,10 @@ int64_t DeviceMemory::Free(void* memory) {
 void DeviceMemory::CheckRange(std::string_view what, const void* memory, int64_t bytes) const {
   const auto* begin = static_cast<const std::byte*>(memory);
   auto found = allocations_.upper_bound(begin);
-  LUNA_CHECK(bytes >= 0 && found != allocations_.begin())
-      << what << ": " << bytes << " bytes at " << memory << " are not " << kind_;
-  --found;
+  if (found != allocations_.begin()) --found;
+  LUNA_CHECK(bytes >= 0 && found != allocations_.end() && begin >= found->first &&
+             begin < found->first + found->second.bytes)
+      << what << ": " << bytes << " bytes at " << memory << " are not in " << kind_;
   const int64_t offset = begin - found->first;
   LUNA_CHECK(offset + bytes <= found->second.bytes)
       << what << ": bytes " << offset << " to " << offset + bytes << " of " << kind_ << " for "

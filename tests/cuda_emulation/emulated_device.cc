@@ -69,8 +69,7 @@ void EmulatedDevice::CheckNotCapturing(std::string_view what) const {
   LUNA_CHECK(captured_ == nullptr) << what << " cannot be captured";
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 absl::StatusOr<DeviceMemoryUse> EmulatedDevice::MemoryUse() {
   if (lost_) return Status();
@@ -114,20 +113,15 @@ void EmulatedDevice::FreeFrom(emulation::DeviceMemory& memory, void* address) {
 }
 
 bool EmulatedDevice::Touches(const Work& work, const void* memory, int64_t bytes) {
-  const auto* const begin = static_cast<const std::byte*>(memory);
-  const auto overlaps = [&](const void* other, int64_t count) {
-    const auto* const at = static_cast<const std::byte*>(other);
-    return at < begin + bytes && begin < at + count;
-  };
   if (const auto* copy = std::get_if<CopyWork>(&work)) {
-    return overlaps(copy->to, copy->bytes) || overlaps(copy->from, copy->bytes);
+    return Overlap(copy->to, copy->bytes, memory, bytes) ||
+           Overlap(copy->from, copy->bytes, memory, bytes);
   }
   const auto* fill = std::get_if<FillWork>(&work);
-  return fill != nullptr && overlaps(fill->to, fill->bytes);
+  return fill != nullptr && Overlap(fill->to, fill->bytes, memory, bytes);
 }
 
-// --- work
-// -----------------------------------------------------------------------------------------
+// --- work ----------------------------------------------------------------------------------------
 
 absl::Status EmulatedDevice::CopyIn(void* device, const void* staging, int64_t bytes) {
   return Take(CopyWork{Direction::kIn, device, staging, bytes});
@@ -222,8 +216,7 @@ void EmulatedDevice::Do(const LaunchWork& launch) {
   ++counters_.kernels[launch.kernel.name];
 }
 
-// --- graphs and events
-// ----------------------------------------------------------------------------
+// --- graphs and events ---------------------------------------------------------------------------
 
 absl::Status EmulatedDevice::BeginCapture() {
   CheckNotCapturing("a capture");
