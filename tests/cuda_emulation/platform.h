@@ -18,6 +18,7 @@
 #define LUNA_KERNEL inline
 #define LUNA_DEVICE inline
 #define LUNA_BLOCK_OF(threads)
+#define LUNA_LONE_BLOCK_OF(threads)
 
 namespace luna::backend::cuda {
 

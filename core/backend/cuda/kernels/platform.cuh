@@ -18,6 +18,8 @@
 #define LUNA_DEVICE __device__ __forceinline__
 // At most `threads` a block.
 #define LUNA_BLOCK_OF(threads) __launch_bounds__(threads)
+// The same where a multiprocessor has one block at a time, which may use all registers.
+#define LUNA_LONE_BLOCK_OF(threads) __launch_bounds__(threads, 1)
 
 namespace luna::backend::cuda {
 
