@@ -17,9 +17,9 @@ namespace luna::backend::cuda {
 struct SampleCase {
   std::string name;
   std::vector<float> logits;
-  sample::SamplingParams params;
+  sample::SamplingParams params = {};
   uint64_t seed = 0, position = 0;
-  std::vector<TokenId> prompt, output, masked;
+  std::vector<TokenId> prompt = {}, output = {}, masked = {};
   TokenId pending = -1;  // the token after `output`, if the host has not read it; else -1
 
   // `pending_index`: where the step before put the pending token.
