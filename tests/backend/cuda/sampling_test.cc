@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/sample/random.h"
 #include "tests/backend/cuda/sampling_rig.h"
 #include "tests/backend/random_values.h"
 #include "tests/fakes/allocation_counter.h"
@@ -142,17 +144,24 @@ INSTANTIATE_TEST_SUITE_P(
         Change{"MinPOne", [](SampleCase& row) { row.params.min_p = 1.0f; }},
         Change{"Repetition", [](SampleCase& row) { row.params.repetition_penalty = 1.7f; }},
         Change{"RepetitionHuge", [](SampleCase& row) { row.params.repetition_penalty = 1e-38f; }},
+        Change{"RepetitionOverRange",
+               [](SampleCase& row) {
+                 std::ranges::fill(row.logits, -3e38f);
+                 row.params.repetition_penalty = 100.0f;
+               }},
         Change{"Presence", [](SampleCase& row) { row.params.presence_penalty = 1.5f; }},
         Change{"Frequency", [](SampleCase& row) { row.params.frequency_penalty = -0.3f; }},
         Change{"Bias",
                [](SampleCase& row) {
                  row.params.logit_bias = {{0, 5.0f}, {std::ssize(row.logits) - 1, -3.0f}};
                }},
-        Change{"BiasTwice",  // of one token, where the order of adding shows
+        Change{"BiasTwice",  // first down, then up: 2^24 + 1 is none of its floats
                [](SampleCase& row) {
-                 row.logits[0] = 1e8f;
-                 row.params.logit_bias = {{0, 3.0f}, {0, -100.0f}, {0, 3.0f}, {0, 3.0f}};
-                 row.params.num_logprobs = 0;
+                 std::ranges::fill(row.logits, 0x1p24f - 1.0f);
+                 const auto last = static_cast<TokenId>(row.logits.size() - 1);
+                 row.logits[last] = 0x1p24f;
+                 row.params.logit_bias = {{last, -1.0f}, {last, 1.0f}};
+                 row.params.temperature = 0.0f;
                }},
         Change{"Mask",
                [](SampleCase& row) {
@@ -171,6 +180,32 @@ INSTANTIATE_TEST_SUITE_P(
                  row.params.num_logprobs = static_cast<int>(std::ssize(row.logits) / 2);
                }}),
     [](const auto& info) { return info.param.name; });
+
+// The draw goes beyond its number: with 4096 equal weights that number is often a whole one.
+TEST(SamplingTest, ADrawThatEndsExactlyWithACandidateGoesToTheNext) {
+  SampleCase row{.name = "exact", .logits = std::vector<float>(4096, 1.0f)};
+  int exact = 0;
+  for (; exact < 3; ++row.position) {
+    const float next = sample::Uniform(row.seed, row.position) * 4096.0f;
+    if (next != std::floor(next)) continue;
+    ++exact;
+    const auto sampled = SampleOnDevice({&row, 1});
+    EXPECT_EQ(sampled[0].token, static_cast<TokenId>(next));
+    ExpectEqual(sampled[0], SampleByReference(row), row.name);
+  }
+}
+
+// Each of these weighs 2^-40 of the first; together they are just enough to be drawn now and then.
+TEST(SamplingTest, WhatWeighsLeastCanBeDrawn) {
+  SampleCase row{.name = "tail", .logits = std::vector<float>(262'144, -27.5f)};
+  row.logits[1000] = 0.0f;
+  row.seed = 5;
+  row.position = 1'236'438;
+  ASSERT_GE(sample::Uniform(row.seed, row.position), 1.0f - 0x1p-23f);
+  const auto sampled = SampleOnDevice({&row, 1});
+  EXPECT_GT(sampled[0].token, 1000);
+  ExpectEqual(sampled[0], SampleByReference(row), row.name);
+}
 
 // Sums of 2^53 and more are rounded where they are compared: a prefix may be enough before its end.
 TEST(SamplingTest, SumsBeyondTheDigitsOfDoubleEndWhereTheReferencesEnd) {
