@@ -58,12 +58,13 @@ function(luna_binary)
   install(TARGETS ${ARG_NAME})
 endfunction()
 
-# luna_test(NAME kv DEPS kv ... [SOURCES ...])
+# luna_test(NAME kv DEPS kv ... [SOURCES ...] [CORE])
 #   Target luna_<name>_test from the *_test.cc files of the current directory, registered test by
 #   test with CTest. Tests run in the source root, so that they find models/ and golden files.
-#   Tests of a directory of core/ carry the label core, and luna_core_tests builds those alone.
+#   Tests of a directory of core/, and those with CORE, carry the label core, and luna_core_tests
+#   builds those alone.
 function(luna_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "DEPS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "CORE" "NAME;TIMEOUT" "DEPS;LINK;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
   endif()
@@ -80,7 +81,7 @@ function(luna_test)
   target_link_libraries(${target} PRIVATE luna_warnings ${ARG_DEPS} ${ARG_LINK} GTest::gmock_main)
   file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
   set(label house)
-  if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/core/${directory}")
+  if(ARG_CORE OR IS_DIRECTORY "${PROJECT_SOURCE_DIR}/core/${directory}")
     set(label core)
     add_dependencies(luna_core_tests ${target})
   endif()

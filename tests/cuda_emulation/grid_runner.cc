@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 
 #include "core/base/check.h"
+#include "tests/cuda_emulation/undefined.h"
 
 namespace luna::backend::cuda::emulation {
 namespace {
@@ -20,13 +20,6 @@ SharedMemory AllocateShared(int64_t bytes) {
   SharedMemory memory(static_cast<std::byte*>(std::malloc(bytes)));
   LUNA_CHECK(memory != nullptr) << bytes << " bytes of shared memory";
   return memory;
-}
-
-// Not memset: ThreadSanitizer would see it.
-void MakeUndefined(std::byte* memory, int64_t bytes) {
-  int64_t i = 0;
-  for (; i + 8 <= bytes; i += 8) std::memcpy(memory + i, &kUndefined, 8);
-  if (i < bytes) std::memcpy(memory + i, &kUndefined, bytes - i);
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ void BeginCopy(const Copy& copy) {
   }
 #if defined(__SANITIZE_ADDRESS__)
   // Here AddressSanitizer names the kernel's line. What is read counts for nothing.
-  if (copy.global != nullptr) {
+  if (copy.there) {
     static_cast<void>(static_cast<const volatile uint64_t*>(copy.global)[0]);
     static_cast<void>(static_cast<const volatile uint64_t*>(copy.global)[1]);
   }

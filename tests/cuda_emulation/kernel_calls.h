@@ -8,6 +8,8 @@
 #include <source_location>
 #include <type_traits>
 
+#include "tests/cuda_emulation/undefined.h"
+
 namespace luna::backend::cuda::emulation {
 
 // Where in its grid a thread is.
@@ -42,7 +44,8 @@ void SpreadMatrices(uint32_t (&r)[4], const MatrixRow& row, bool transposed, Whe
 
 struct Copy {
   void* shared;
-  const void* global;  // null: zeros
+  const void* global;
+  bool there;  // else zeros
   Where where;
 };
 // Keeps a copy back; stops where it is misaligned or not into the block's shared memory.
@@ -51,9 +54,6 @@ void CommitCopies();
 // The next copy of the groups that must be done so that at most `pending` are under way; null if
 // none is left.
 const Copy* NextDueCopy(int pending);
-
-// Where two bytes of each are one half, a NaN in bf16, f16, f32 and f64, and no likely index.
-inline constexpr uint64_t kUndefined = 0x7ff77ff77ff77ff7;
 
 template <typename T>
 uint64_t Bits(T value) {
@@ -78,6 +78,8 @@ struct Entry {
 template <typename Args>
 constexpr size_t ArgsBytes(void (*)(Args)) {
   static_assert(std::is_trivially_copyable_v<Args>, "a kernel's argument is copied as bytes");
+  static_assert(sizeof(Args) <= 4096, "more than a GPU takes");
+  static_assert(alignof(Args) <= alignof(std::max_align_t));
   return sizeof(Args);
 }
 template <typename Args>

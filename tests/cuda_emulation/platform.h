@@ -82,7 +82,7 @@ LUNA_DEVICE void LoadMatricesTransposed(
 // them; the source is read then.
 LUNA_DEVICE void CopyAsync16(void* shared, const void* global, bool there,
                              std::source_location where = std::source_location::current()) {
-  emulation::BeginCopy({shared, there ? global : nullptr, where});
+  emulation::BeginCopy({shared, global, there, where});
   static_cast<uint64_t*>(shared)[0] = emulation::kUndefined;
   static_cast<uint64_t*>(shared)[1] = emulation::kUndefined;
 }
@@ -91,7 +91,7 @@ template <int kPending>
 LUNA_DEVICE void WaitCopies() {
   static_assert(kPending >= 0);
   while (const emulation::Copy* copy = emulation::NextDueCopy(kPending)) {
-    if (copy->global != nullptr) {
+    if (copy->there) {
       std::memcpy(copy->shared, copy->global, 16);
     } else {
       std::memset(copy->shared, 0, 16);
