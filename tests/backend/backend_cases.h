@@ -10,8 +10,11 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cuda/cuda_backend.h"
 #include "core/backend/factory/factory.h"
 #include "core/base/check.h"
+#include "tests/cuda_emulation/emulated_device.h"
+#include "tests/cuda_emulation/kernels/kernels.h"
 
 namespace luna::backend {
 
@@ -37,6 +40,7 @@ inline std::vector<BackendCase> ExactBackendCases() {
   for (const std::string& path : CpuCodePaths()) {
     cases.push_back({.backend = "cpu", .code_path = path});
   }
+  cases.push_back({.backend = "cuda", .code_path = ""});
   return cases;
 }
 
@@ -53,6 +57,10 @@ inline std::vector<BackendCase> RoundingBackendCases() {
       c.kv_dtype = kv_dtype;
       cases.push_back(c);
     }
+  }
+  for (const WeightsFormat weights : {WeightsFormat::kBf16, WeightsFormat::kInt8}) {
+    cases.push_back({.backend = "cuda", .code_path = "", .weights = weights});
+    cases.back().kv_dtype = KvDtype::kBf16;
   }
   return cases;
 }
@@ -75,16 +83,25 @@ inline std::vector<BackendCase> AllBackendCases() {
   return cases;
 }
 
+// By the factory; "cuda" on the emulated device.
+inline absl::StatusOr<std::unique_ptr<Backend>> TryMakeBackend(
+    const BackendCase& c, std::shared_ptr<const model::Model> model, BackendOptions options) {
+  options.weights = c.weights;
+  options.kv_dtype = c.kv_dtype;
+  options.code_path = c.code_path;
+  if (c.backend != "cuda") return MakeBackend(c.backend, std::move(model), options);
+  return MakeCudaBackend(std::move(model), options, std::make_unique<cuda::EmulatedDevice>(),
+                         cuda::EmulatedKernels());
+}
+
 inline std::unique_ptr<Backend> MustMakeBackend(const BackendCase& c,
                                                 std::shared_ptr<const model::Model> model,
                                                 int num_threads = 2, int max_batch_tokens = 256) {
-  auto made = MakeBackend(c.backend, std::move(model),
-                          {.weights = c.weights,
-                           .kv_dtype = c.kv_dtype,
-                           .num_threads = num_threads,
-                           .max_batch_tokens = max_batch_tokens,
-                           .code_path = c.code_path,
-                           .share_small_steps = true});
+  BackendOptions options;
+  options.num_threads = num_threads;
+  options.max_batch_tokens = max_batch_tokens;
+  options.share_small_steps = true;
+  auto made = TryMakeBackend(c, std::move(model), options);
   LUNA_CHECK(made.ok()) << made.status();
   return *std::move(made);
 }

@@ -105,20 +105,8 @@ void EmulatedDevice::FreeStaging(void* memory) { FreeFrom(staging_, memory); }
 void EmulatedDevice::FreeFrom(emulation::DeviceMemory& memory, void* address) {
   CheckNotCapturing("giving memory back");
   if (address == nullptr) return;
-  const int64_t bytes = memory.Free(address);
-  for (const Work& work : queue_) {
-    LUNA_CHECK(!Touches(work, address, bytes))
-        << bytes << " bytes at " << address << " are freed before the work that uses them is done";
-  }
-}
-
-bool EmulatedDevice::Touches(const Work& work, const void* memory, int64_t bytes) {
-  if (const auto* copy = std::get_if<CopyWork>(&work)) {
-    return Overlap(copy->to, copy->bytes, memory, bytes) ||
-           Overlap(copy->from, copy->bytes, memory, bytes);
-  }
-  const auto* fill = std::get_if<FillWork>(&work);
-  return fill != nullptr && Overlap(fill->to, fill->bytes, memory, bytes);
+  DoUpTo(queued_);
+  memory.Free(address);
 }
 
 // --- work ----------------------------------------------------------------------------------------
@@ -262,11 +250,8 @@ absl::Status EmulatedDevice::Record(Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status EmulatedDevice::Wait(Event& event) {
-  CheckNotCapturing("a wait");
-  const auto& emulated = static_cast<const EmulatedEvent&>(event);
-  emulated.dependent.CheckOf(*this);
-  while (!lost_ && done_ < emulated.behind) {
+void EmulatedDevice::DoUpTo(uint64_t behind) {
+  while (!lost_ && done_ < behind) {
     if (Falls(losing_work_)) {
       lost_ = true;
       queue_.clear();
@@ -277,6 +262,13 @@ absl::Status EmulatedDevice::Wait(Event& event) {
     ++done_;
     std::visit([this](const auto& each) { Do(each); }, work);
   }
+}
+
+absl::Status EmulatedDevice::Wait(Event& event) {
+  CheckNotCapturing("a wait");
+  const auto& emulated = static_cast<const EmulatedEvent&>(event);
+  emulated.dependent.CheckOf(*this);
+  DoUpTo(emulated.behind);
   return Status();
 }
 

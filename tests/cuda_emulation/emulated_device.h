@@ -111,9 +111,8 @@ class EmulatedDevice final : public Device {
   // Into the graph that is captured, or the queue.
   absl::Status Take(Work work);
   void Enqueue(const Work& work);
+  void DoUpTo(uint64_t behind);  // as many pieces of work
   void Check(const Work& work) const;
-  // What a kernel touches is not known.
-  static bool Touches(const Work& work, const void* memory, int64_t bytes);
   void Do(const CopyWork& copy);
   void Do(const FillWork& fill);
   void Do(const LaunchWork& launch);

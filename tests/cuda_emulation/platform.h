@@ -78,8 +78,8 @@ LUNA_DEVICE void LoadMatricesTransposed(
   emulation::LoadMatrices(r, row, /*transposed=*/true, where);
 }
 
-LUNA_DEVICE uint32_t TransposeMatrix(
-    uint32_t pair, std::source_location where = std::source_location::current()) {
+LUNA_DEVICE uint32_t TransposeMatrix(uint32_t pair,
+                                     std::source_location where = std::source_location::current()) {
   // Row r, columns c and the next are lane 4 r + c / 2's.
   const int lane = ThreadIndex() % kWarpSize, row = lane / 4, column = lane % 4 * 2;
   const uint32_t first = ShuffleFrom(pair, column * 4 + row / 2, where);

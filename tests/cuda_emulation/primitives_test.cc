@@ -23,7 +23,7 @@ struct IndexArgs {
   int* out;  // [grid z, grid y, grid x, threads], added to
 };
 
-LUNA_KERNEL void LUNA_BLOCK_OF(96) CountIndices(IndexArgs args) {
+LUNA_KERNEL void LUNA_BLOCK_OF(96, 1) CountIndices(IndexArgs args) {
   const int block = (BlockIndexZ() * 3 + BlockIndexY()) * GridX() + BlockIndexX();
   args.out[block * BlockThreads() + ThreadIndex()] += 1 + GridX();
 }

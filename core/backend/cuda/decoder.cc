@@ -165,8 +165,9 @@ absl::Status Decoder::LaunchEmbed(const StepShape& shape) {
                           .is_bf16 = weights_.embeddings_are_bf16(),
                           .size = config_.hidden_size,
                           .scale = config_.embedding_scale,
-                          .sampled = step_.sampled,
-                          .sampled_stride = step_.sampled_stride,
+                          .sampled = step_.results.tokens,
+                          .before = step_.tokens_before,
+                          .num_sampled = max_tokens_,
                           .hidden = hidden_.as<float>(),
                           .hidden_stride = hidden_stride_,
                           .moments = moments_.as<Moments>(),
@@ -281,7 +282,18 @@ absl::Status Decoder::LaunchSamples(int first, const StepShape& shape) {
   args.outputs = config_.vocab_size;
   args.out = logits_.as<float>();
   args.out_stride = logits_stride_;
-  return LaunchProduct(args, std::min(kLogitRows, shape.samples - first));
+  const int count = std::min(kLogitRows, shape.samples - first);
+  LUNA_RETURN_IF_ERROR(LaunchProduct(args, count));
+  const SampleArgs sample = {.header = step_.sampling,
+                             .first_row = first,
+                             .max_rows = kLogitRows,
+                             .logits = logits_.as<float>(),
+                             .tokens_before = step_.tokens_before,
+                             .results = step_.results,
+                             .vocab_size = config_.vocab_size,
+                             .vocab_stride = static_cast<int32_t>(logits_stride_),
+                             .top_capacity = step_.top_capacity};
+  return LaunchKernel(kernels_.sample, {.x = count}, &sample);
 }
 
 ProductArgs Decoder::ProductOf(const DeviceMatrix& matrix, const DeviceMemory& x,

@@ -14,6 +14,7 @@
 #include "core/backend/cuda/device_weights.h"
 #include "core/backend/cuda/kernel_args.h"
 #include "core/backend/cuda/kernel_set.h"
+#include "core/backend/cuda/kernels/sampling_args.h"
 #include "core/backend/cuda/step_builder.h"
 #include "core/backend/kv_geometry.h"
 #include "core/model/model.h"
@@ -23,8 +24,10 @@ namespace luna::backend::cuda {
 // Where a step's input lies and where its results go, all in the device's memory.
 struct StepBuffers {
   const StepHeader* header = nullptr;
-  int32_t* sampled = nullptr;  // [2, sampled_stride]
-  int sampled_stride = 0;
+  const SampleHeader* sampling = nullptr;
+  SampleResults results;             // of the step before, until this one samples
+  int32_t* tokens_before = nullptr;  // [max_tokens]
+  int top_capacity = 0;
 };
 
 // Per layer: norm, Q, K, V, rotation and storing; attention; output and residual; norm, up and

@@ -48,7 +48,7 @@ class Device {
   virtual absl::StatusOr<DeviceMemoryUse> MemoryUse() = 0;
 
   // Aligned to 256 bytes, undefined at first. `purpose` is for the message. Free takes what
-  // Allocate gave, after all work that uses it; null is nothing.
+  // Allocate gave, and first waits for all work; null is nothing.
   virtual absl::StatusOr<void*> Allocate(std::string_view purpose, int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;
   // Page-locked memory of the host.

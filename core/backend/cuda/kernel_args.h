@@ -89,8 +89,11 @@ struct EmbedArgs {
   int32_t is_bf16;
   int32_t size;
   float scale;
-  const int32_t* sampled;  // [2, sampled_stride] ids that steps have chosen
-  int32_t sampled_stride;
+  // [num_sampled] ids that the step before chose; copied to `before`, since this step's sampling
+  // needs them while it writes its own.
+  const int32_t* sampled;
+  int32_t* before;
+  int32_t num_sampled;
   float* hidden;  // [tokens, hidden_stride]
   int32_t hidden_stride;
   Moments* moments;

@@ -117,8 +117,7 @@ void StepBuilder::AddItems(const batch::Batch& batch, int group, int sequence,
   }
 }
 
-int64_t StepBuilder::Build(const batch::Batch& batch, int parity, std::byte* out,
-                           StepShape& shape) {
+int64_t StepBuilder::Build(const batch::Batch& batch, std::byte* out, StepShape& shape) {
   const int tokens = batch.num_tokens();
   const bool single_tokens = tokens == batch.num_sequences();
   shape = {.tokens = tokens,
@@ -136,9 +135,7 @@ int64_t StepBuilder::Build(const batch::Batch& batch, int parity, std::byte* out
             .positions = writer.Append<int32_t>(batch.positions),
             .sample_rows = 0,
             .groups = 0,
-            .tables = 0,
-            .sampling = 0,
-            .parity = parity};
+            .tables = 0};
   int32_t* const rows = writer.Room<int32_t>(shape.samples, header.sample_rows);
   for (int i = 0; i < shape.samples; ++i) rows[i] = batch.samples[i].row;
   auto* const groups = writer.Room<GroupStep>(num_groups_, header.groups);

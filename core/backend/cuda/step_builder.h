@@ -39,12 +39,12 @@ class StepBuilder {
   StepBuilder(const model::ModelConfig& config, const kv::KvLayout& layout,
               const AttentionPlan& plan, int max_tokens);
 
-  // Of the longest step, without what sampling adds.
+  // Of the longest step.
   int64_t max_bytes() const;
 
-  // Writes `batch`, which was checked, to `out` (aligned to 16 bytes); returns how many bytes, a
-  // multiple of 16. The header's `sampling` is left to the caller.
-  int64_t Build(const batch::Batch& batch, int parity, std::byte* out, StepShape& shape);
+  // Writes `batch`, which was checked, to `out` (aligned to 16 bytes), StepHeader first; returns
+  // how many bytes, a multiple of 16.
+  int64_t Build(const batch::Batch& batch, std::byte* out, StepShape& shape);
 
  private:
   class Writer;

@@ -84,8 +84,6 @@ struct StepHeader {
   int32_t sample_rows;  // int32 [num_samples]
   int32_t groups;       // GroupStep [num_groups]
   int32_t tables;       // int32, all block tables
-  int32_t sampling;     // what sampling.h lays out
-  int32_t parity;       // which of the two arrays of sampled tokens this step writes
 };
 
 }  // namespace luna::backend::cuda

@@ -144,7 +144,7 @@ class AttentionTest : public testing::TestWithParam<Case> {
                         800);
     std::vector<std::byte> step(builder.max_bytes());
     StepShape shape;
-    const int64_t bytes = builder.Build(batch, 0, step.data(), shape);
+    const int64_t bytes = builder.Build(batch, step.data(), shape);
     EXPECT_LE(bytes, builder.max_bytes());
     step.resize(bytes);
     const AttentionKernel& kernel = shape.narrow_attention ? *narrow_ : *wide_;

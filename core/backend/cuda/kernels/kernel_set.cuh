@@ -6,6 +6,7 @@
 #include "core/backend/cuda/kernels/attention.cuh"
 #include "core/backend/cuda/kernels/product.cuh"
 #include "core/backend/cuda/kernels/rows.cuh"
+#include "core/backend/cuda/kernels/sampling.cuh"
 
 namespace luna::backend::cuda {
 
@@ -58,6 +59,8 @@ inline KernelSet MakeKernelSet() {
   set.embed = {"Embed", KernelEntry<&Embed>(), kRowThreads};
   set.add_norm = {{"AddNorm", KernelEntry<&AddNorm>(), kRowThreads}, sizeof(Statistics)};
   set.finish_normed_heads = {"FinishNormedHeads", KernelEntry<&FinishNormedHeads>(), kRowThreads};
+  set.sample = {{"SampleRows", KernelEntry<&SampleRows<kSampleThreads>>(), kSampleThreads},
+                kSampleSharedBytes<kSampleThreads>};
   return set;
 }
 

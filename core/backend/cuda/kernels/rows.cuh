@@ -45,9 +45,13 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) Embed(const EmbedArgs args) {
   const StepHeader& header = *args.header;
   const auto* ids = At<int32_t>(&header, header.token_ids);
   const auto* positions = At<int32_t>(&header, header.positions);
-  const int32_t* previous = args.sampled + (1 - header.parity) * args.sampled_stride;
+  if (BlockIndexX() == 0) {
+    for (int i = ThreadIndex(); i < args.num_sampled; i += BlockThreads()) {
+      args.before[i] = args.sampled[i];
+    }
+  }
   for (int token = BlockIndexX(); token < header.num_tokens; token += GridX()) {
-    const int32_t id = ids[token] < 0 ? previous[-1 - ids[token]] : ids[token];
+    const int32_t id = ids[token] < 0 ? args.sampled[-1 - ids[token]] : ids[token];
     const int64_t from = int64_t{id} * args.size;
     const int64_t position = int64_t{positions[token]} * args.size;
     StoreRow(args.hidden + int64_t{token} * args.hidden_stride, args.size, args.moments + token,

@@ -59,7 +59,10 @@ class CudaDevice final : public Device {
         CheckMemory(cudaMalloc(&memory, static_cast<size_t>(bytes)), purpose, bytes));
     return memory;
   }
-  void Free(void* memory) override { cudaFree(memory); }
+  void Free(void* memory) override {
+    cudaStreamSynchronize(stream_);
+    cudaFree(memory);
+  }
 
   absl::StatusOr<void*> AllocateStaging(std::string_view purpose, int64_t bytes) override {
     void* memory = nullptr;
@@ -67,7 +70,10 @@ class CudaDevice final : public Device {
         CheckMemory(cudaMallocHost(&memory, static_cast<size_t>(bytes)), purpose, bytes));
     return memory;
   }
-  void FreeStaging(void* memory) override { cudaFreeHost(memory); }
+  void FreeStaging(void* memory) override {
+    cudaStreamSynchronize(stream_);
+    cudaFreeHost(memory);
+  }
 
   absl::Status CopyIn(void* device, const void* staging, int64_t bytes) override {
     return Copy(device, staging, bytes, cudaMemcpyHostToDevice);
