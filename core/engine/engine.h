@@ -59,8 +59,8 @@ class Engine {
   using Done = std::function<void(absl::StatusOr<T>)>;
 
   // Borrows everything; all must outlive the engine. `backend` has its KV allocated.
-  // `on_published` is called at the end of a tick in which at least one stream got something, and in
-  // the middle of one, where commands wait for a step in flight and that brought something.
+  // `on_published` is called at the end of a tick in which at least one stream got something, and
+  // in the middle of one, where commands wait for a step in flight and that brought something.
   Engine(EngineOptions options, backend::Backend* backend, const text::Tokenizer* tokenizer,
          const Clock* clock, std::function<void()> on_published = {});
   ~Engine();

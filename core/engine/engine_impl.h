@@ -128,7 +128,7 @@ class Engine::Impl {
   struct Flight {
     const sched::StepPlan* plan = nullptr;
     absl::Time begin;
-    absl::Status launched;  // not OK: the backend never had it
+    absl::Status launched;  // not OK: the backend does not have it
   };
   void EndCancelledAndLate();
   void RunStep();
@@ -207,7 +207,7 @@ class Engine::Impl {
   absl::flat_hash_map<std::string, Generation*> by_id_;
   absl::flat_hash_set<std::pair<std::string, std::string>> request_ids_;  // caller, request_id
 
-  std::vector<Command> commands_;  // scratch of DrainInbox
+  std::vector<Command> commands_;  // of this tick
   std::vector<Done<Snapshot>> snapshot_requests_;
   std::array<Flight, 2> flights_;  // the oldest first
   int num_flights_ = 0;            // between ticks at most one, and none where depth() is 1
@@ -219,6 +219,7 @@ class Engine::Impl {
   bool draining_ = false;
   bool published_ = false;  // a stream got something in this tick
   uint64_t tick_ = 0;
+  uint64_t steps_ = 0;  // launched
   uint64_t last_sequence_ = 0;
   uint64_t seeds_given_ = 0;
   uint64_t total_tokens_ = 0, total_prompt_tokens_ = 0, finished_ = 0;

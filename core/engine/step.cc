@@ -54,7 +54,7 @@ void Engine::Impl::Launch(const sched::StepPlan& plan) {
   if (plan.rows.empty()) return;
   NoteStart(plan);
   if (status.ok()) {
-    sched::BuildBatch(plan, options_.layout, tick_, batch_);
+    sched::BuildBatch(plan, options_.layout, ++steps_, batch_);
     status = backend_->Launch(batch_);
   }
   flights_[num_flights_++] = {.plan = &plan, .begin = now_, .launched = std::move(status)};
