@@ -130,7 +130,10 @@ absl::Status FakeBackend::Launch(const batch::Batch& batch) {
     return absl::InternalError("too many steps in flight");
   }
   ++steps_;
-  steps_ahead_ += in_flight_ > 0 ? 1 : 0;
+  if (in_flight_ > 0) {
+    ++steps_ahead_;
+    copies_ahead_ += static_cast<int64_t>(copies_.size());
+  }
   computed_tokens_ += batch.num_tokens();
   largest_step_ = std::max(largest_step_, batch.num_tokens());
   for (const TokenId token : batch.token_ids) CheckPending(batch, token);

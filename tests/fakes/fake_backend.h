@@ -44,7 +44,8 @@ class FakeBackend final : public backend::Backend {
   const std::vector<std::string>& faults() const { return faults_; }
   // Of what was launched.
   int64_t steps() const { return steps_; }
-  int64_t steps_ahead() const { return steps_ahead_; }  // while another one was in flight
+  int64_t steps_ahead() const { return steps_ahead_; }    // while another one was in flight
+  int64_t copies_ahead() const { return copies_ahead_; }  // blocks copied before such steps
   int64_t computed_tokens() const { return computed_tokens_; }
   int largest_step() const { return largest_step_; }  // tokens
   int in_flight() const { return in_flight_; }
@@ -107,7 +108,7 @@ class FakeBackend final : public backend::Backend {
   absl::Status fail_launch_, fail_collect_;
   std::optional<std::pair<size_t, absl::Status>> fail_row_;
   std::vector<std::string> faults_;
-  int64_t steps_ = 0, steps_ahead_ = 0, computed_tokens_ = 0;
+  int64_t steps_ = 0, steps_ahead_ = 0, copies_ahead_ = 0, computed_tokens_ = 0;
   int largest_step_ = 0;
 };
 
