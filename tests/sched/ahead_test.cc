@@ -230,9 +230,9 @@ TEST(AheadTest, EveryRowBeginsWhereItsCacheEnds) {
     for (int step = 0; step < 600 || work(); ++step) {
       ASSERT_LT(step, 10'000);
       if (bench.flights.empty()) {
-        if (step < 600 && added < 60 && random() % 3 == 0) {
+        for (uint32_t i = random() % 8; step < 600 && i > 0; --i) {
+          if (++added > 80) break;
           bench.Add(1 + random() % 30, 1 + random() % 30, random() % 3, random() % 4);
-          ++added;
         }
         bench.Launch();
       }
