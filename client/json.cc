@@ -189,6 +189,8 @@ Json ToJson(const v1::PoolMemory& pool) {
           {"shared_blocks", pool.shared_blocks()},
           {"reserved_blocks", pool.reserved_blocks()},
           {"peak_charged_blocks", pool.peak_charged_blocks()},
+          {"device_free_bytes", pool.device_free_bytes()},
+          {"device_total_bytes", pool.device_total_bytes()},
           {"weights_bytes", pool.weights_bytes()}};
 }
 

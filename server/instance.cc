@@ -154,8 +154,33 @@ absl::Status Instance::LoadModel(const Options& options) {
   return absl::OkStatus();
 }
 
+// What only the cpu backend has.
+bool AsksForCpu(const Options& options) {
+  return !options.code_path.empty() || options.weights == backend::WeightsFormat::kInt4 ||
+         options.kv_dtype == backend::KvDtype::kInt8;
+}
+
+// "auto": the GPU, if there is one that takes the model, else the CPU.
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeChosenBackend(
+    const Options& options, const std::shared_ptr<const model::Model>& model,
+    const backend::BackendOptions& backend_options) {
+  const bool choose = options.backend == "auto";
+  std::string name = choose ? "cuda" : options.backend;
+  if (choose && AsksForCpu(options)) name = "cpu";
+  auto made = backend::MakeBackend(name, model, backend_options);
+  const bool fits = !absl::IsUnavailable(made.status()) && !absl::IsUnimplemented(made.status());
+  if (name != "cuda" || fits) return made;
+  if (!choose) {
+    return absl::Status(made.status().code(),
+                        absl::StrCat("--backend: 'cuda': ", made.status().message()));
+  }
+  spdlog::info("{}; computing on the CPU", std::string(made.status().message()));
+  return backend::MakeBackend("cpu", model, backend_options);
+}
+
 absl::Status Instance::MakeBackend(const Options& options) {
-  const std::vector<std::string> paths = backend::CodePaths(options.backend);
+  const std::vector<std::string> paths =
+      backend::CodePaths(options.backend == "auto" ? "cpu" : options.backend);
   if (!options.code_path.empty() &&
       std::find(paths.begin(), paths.end(), options.code_path) == paths.end()) {
     return absl::InvalidArgumentError(
@@ -169,19 +194,22 @@ absl::Status Instance::MakeBackend(const Options& options) {
   backend_options.code_path = options.code_path;
   backend_options.max_batch_tokens = options.max_batch_tokens;
   backend_options.on_progress = ProgressLog();
-  LUNA_ASSIGN_OR_RETURN(backend_, backend::MakeBackend(options.backend, model_, backend_options));
+  LUNA_ASSIGN_OR_RETURN(backend_, MakeChosenBackend(options, model_, backend_options));
+  const std::optional<backend::DeviceMemoryUse> device = backend_->device_memory();
 
   std::vector<int> windows;
   for (const model::LayerConfig& layer : model_->config.layers) {
     windows.push_back(layer.sliding_window);
   }
   layout_ = kv::MakeLayout(windows, options.block_tokens, backend_->token_layer_bytes());
-  LUNA_ASSIGN_OR_RETURN(pool_size_,
-                        ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
-                                                 .available_bytes = AvailableMemoryBytes(),
-                                                 .context = model_->config.context_length,
-                                                 .max_batch_tokens = options.max_batch_tokens,
-                                                 .max_sessions = options.max_sessions}));
+  LUNA_ASSIGN_OR_RETURN(
+      pool_size_,
+      ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
+                               .available_bytes =
+                                   device.has_value() ? device->free_bytes : AvailableMemoryBytes(),
+                               .context = model_->config.context_length,
+                               .max_batch_tokens = options.max_batch_tokens,
+                               .max_sessions = options.max_sessions}));
   if (options.session_quota_bytes > 0 && options.session_quota_bytes < layout_.block_bytes()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--session-quota-bytes: ", options.session_quota_bytes,
@@ -194,6 +222,11 @@ absl::Status Instance::MakeBackend(const Options& options) {
       "KV cache: {} blocks of {} tokens and {} bytes, {:.1f} MiB: {:.1f} sessions of full context",
       pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),
       static_cast<double>(pool_size_.bytes) / kMiB, pool_size_.full_sessions());
+  if (const auto use = backend_->device_memory(); use.has_value()) {
+    spdlog::info("device memory: {:.1f} of {:.1f} MiB free, as its driver says",
+                 static_cast<double>(use->free_bytes) / kMiB,
+                 static_cast<double>(use->total_bytes) / kMiB);
+  }
   return absl::OkStatus();
 }
 

@@ -66,8 +66,11 @@ void AddModelFlags(CLI::App& app, Options& options, Raw& raw) {
       ->check(InRange(0, 1 << 24))
       ->type_name("TOKENS")
       ->capture_default_str();
-  app.add_option("--backend", options.backend, "What computes")
-      ->check(OneOf({"cpu", "reference"}))
+  app.add_option(
+         "--backend", options.backend,
+         "What computes: cuda (a GPU), cpu, reference (plain and slow), or auto: cuda where "
+         "there is a GPU, else cpu")
+      ->check(OneOf({"auto", "cuda", "cpu", "reference"}))
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads that compute; 0: every core it may use")

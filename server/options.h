@@ -22,7 +22,7 @@ struct Options {
   std::string model_name;  // empty: from the model
   ListenAddress listen{.host = "127.0.0.1", .port = 50051};
   bool allow_remote = false;
-  std::string backend = "cpu";
+  std::string backend = "auto";
   int threads = 0;
   std::optional<backend::WeightsFormat> weights;  // unset: the backend's fastest
   std::optional<backend::KvDtype> kv_dtype;       // likewise

@@ -20,11 +20,16 @@
 namespace luna::backend {
 
 struct BackendInfo {
-  std::string name;      // "reference", "cpu"
+  std::string name;      // "reference", "cpu", "cuda"
   std::string numerics;  // weights format, KV dtype, code path: what a session's words depend on
   int vocab_size = 0;
   int context_length = 0;     // tokens; the model's
   int64_t weights_bytes = 0;  // as the backend holds them
+};
+
+// Of a device with memory of its own, as its driver says it, whoever uses it.
+struct DeviceMemoryUse {
+  int64_t free_bytes = 0, total_bytes = 0;
 };
 
 using kv::BlockCopy;
@@ -42,6 +47,9 @@ class Backend {
   // Bytes of keys and values, per token and layer, in this backend's KV dtype; layouts are made of
   // it.
   virtual int64_t token_layer_bytes() const = 0;
+
+  // Unset: keys and values are in the machine's memory.
+  virtual std::optional<DeviceMemoryUse> device_memory() { return std::nullopt; }
 
   // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step. Memory is
   // committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if memory

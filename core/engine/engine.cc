@@ -1,5 +1,6 @@
 #include "core/engine/engine.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -58,25 +59,32 @@ void Engine::Impl::Post(Command command) {
       kInboxRetryAfter));
 }
 
-bool Engine::Impl::DrainInbox() {
-  inbox_.TakeAll(commands_);
+// What changes sessions finds no step in flight; what it brought has gone out by then.
+void Engine::Impl::RunCommands() {
+  const auto only_looks = [](const Command& command) { return command.only_looks; };
+  if (num_flights_ > 0 && !std::ranges::all_of(commands_, only_looks)) {
+    Settle();
+    WakeWriter();
+  }
   for (Command& command : commands_) command.run();
-  const bool any = !commands_.empty();
   commands_.clear();  // what they captured must not outlive this tick
-  return any;
 }
 
 bool Engine::Impl::Tick() {
   now_ = clock_->Now();
-  const bool had_commands = DrainInbox();
-  const bool had_work = !live_.empty();
-  if (!had_commands && !had_work) return false;
+  inbox_.TakeAll(commands_);
+  if (commands_.empty() && live_.empty() && num_flights_ == 0) return false;
   ++tick_;
+  RunCommands();
   EndCancelledAndLate();
   RunStep();
   for (Done<Snapshot>& done : std::exchange(snapshot_requests_, {})) done(TakeSnapshot());
-  if (std::exchange(published_, false) && on_published_) on_published_();
+  WakeWriter();
   return true;
+}
+
+void Engine::Impl::WakeWriter() {
+  if (std::exchange(published_, false) && on_published_) on_published_();
 }
 
 void Engine::Impl::Start() {
@@ -84,7 +92,8 @@ void Engine::Impl::Start() {
   thread_ = std::thread([this] { Loop(); });
 }
 
-// While a generation lives every tick has something to do, so the thread never sleeps on one.
+// While a generation lives or a step is in flight every tick has something to do, so the thread
+// never sleeps on one.
 void Engine::Impl::Loop() {
   while (!inbox_.closed()) {
     if (!Tick()) inbox_.Wait();
@@ -104,8 +113,9 @@ void Engine::Impl::Shutdown() {
   for (Command& command : commands_) command.refuse(stopping);
   commands_.clear();
   for (Done<Snapshot>& done : std::exchange(snapshot_requests_, {})) done(stopping);
+  Settle();
   while (!live_.empty()) EndWithError(*live_.begin()->second, stopping);
-  if (std::exchange(published_, false) && on_published_) on_published_();
+  WakeWriter();
 }
 
 // --- The face. ---
@@ -206,12 +216,14 @@ void Engine::EvictSession(SessionRef session, bool force, Done<Eviction> done) {
 
 void Engine::TakeSnapshot(Done<Snapshot> done) {
   impl_->Post({.run = [impl = impl_.get(), done] { impl->AddSnapshotRequest(done); },
-               .refuse = [done](absl::Status status) { done(std::move(status)); }});
+               .refuse = [done](absl::Status status) { done(std::move(status)); },
+               .only_looks = true});
 }
 
 void Engine::CheckInvariants(Done<std::vector<std::string>> done) {
-  impl_->Ask<std::vector<std::string>>(std::move(done),
-                                       [impl = impl_.get()] { return impl->CheckInvariants(); });
+  impl_->Post({.run = [impl = impl_.get(), done] { done(impl->CheckInvariants()); },
+               .refuse = [done](absl::Status status) { done(std::move(status)); },
+               .only_looks = true});
 }
 
 void Engine::Drain(Done<uint32_t> done) {

@@ -59,7 +59,8 @@ class Engine {
   using Done = std::function<void(absl::StatusOr<T>)>;
 
   // Borrows everything; all must outlive the engine. `backend` has its KV allocated.
-  // `on_published` is called once at the end of a tick in which at least one stream got something.
+  // `on_published` is called at the end of a tick in which at least one stream got something, and
+  // in the middle of one, where commands wait for a step in flight and that brought something.
   Engine(EngineOptions options, backend::Backend* backend, const text::Tokenizer* tokenizer,
          const Clock* clock, std::function<void()> on_published = {});
   ~Engine();
@@ -90,7 +91,8 @@ class Engine {
   void SetLimits(SessionRef session, LimitsUpdate update, Done<SessionLimits> done);
   void EvictSession(SessionRef session, bool force, Done<Eviction> done);
 
-  // A picture of the end of the tick that runs the command.
+  // A picture of the end of the tick that runs the command. Of a step in flight then it shows the
+  // blocks, but nothing as computed.
   void TakeSnapshot(Done<Snapshot> done);
   // Recounts every block from the tables; the differences in words, none if all is well.
   void CheckInvariants(Done<std::vector<std::string>> done);
@@ -105,7 +107,7 @@ class Engine {
 
   // One turn of everything; false if there was nothing to do. Only for tests that do not Start().
   bool Tick();
-  // Nothing live or waiting, nothing in the inbox. Only for tests that do not Start().
+  // Nothing live, waiting or in flight, nothing in the inbox. Only for tests that do not Start().
   bool Idle() const;
 
  private:

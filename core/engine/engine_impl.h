@@ -10,6 +10,7 @@
 #ifndef LUNA_CORE_ENGINE_ENGINE_IMPL_H_
 #define LUNA_CORE_ENGINE_ENGINE_IMPL_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -45,6 +46,7 @@ class Engine::Impl {
   struct Command {
     std::function<void()> run;
     std::function<void(absl::Status)> refuse;
+    bool only_looks = false;  // may run while a step is in flight
   };
   void Post(Command command);
   // `ask` runs on the engine thread and gives what `done` is told.
@@ -58,7 +60,7 @@ class Engine::Impl {
 
   // --- Engine thread, or whoever calls Tick by hand. ---
   bool Tick();
-  bool Idle() const { return live_.empty() && inbox_.empty(); }
+  bool Idle() const { return live_.empty() && inbox_.empty() && num_flights_ == 0; }
 
   // submit.cc
   void Submit(Request request, std::shared_ptr<TokenStream> stream);
@@ -90,7 +92,8 @@ class Engine::Impl {
 
   // engine.cc
   void Loop();
-  bool DrainInbox();
+  void RunCommands();
+  void WakeWriter();
   void Shutdown();
 
   // submit.cc
@@ -121,10 +124,22 @@ class Engine::Impl {
   uint64_t NextSeed();
 
   // step.cc
+  // A step between its launch and its commit.
+  struct Flight {
+    const sched::StepPlan* plan = nullptr;
+    absl::Time begin;
+    absl::Status launched;  // not OK: the backend does not have it
+  };
   void EndCancelledAndLate();
   void RunStep();
-  absl::Status Compute(const sched::StepPlan& plan);
+  bool MayLaunchAhead() const;
+  void Launch(const sched::StepPlan& plan);
+  void FinishOldest();
+  // Finishes what is in flight.
+  void Settle();
+  absl::Status Collect(const sched::StepPlan& plan);
   void NoteStart(const sched::StepPlan& plan);
+  void NotePeaks(const sched::StepPlan& plan);
   void FailStep(const sched::StepPlan& plan, const absl::Status& status);
   void Publish(const std::vector<sched::Outcome>& outcomes);
   void PublishToken(Generation& generation, const sched::Outcome& outcome);
@@ -192,15 +207,19 @@ class Engine::Impl {
   absl::flat_hash_map<std::string, Generation*> by_id_;
   absl::flat_hash_set<std::pair<std::string, std::string>> request_ids_;  // caller, request_id
 
-  std::vector<Command> commands_;  // scratch of DrainInbox
+  std::vector<Command> commands_;  // of this tick
   std::vector<Done<Snapshot>> snapshot_requests_;
-  batch::Batch batch_;
+  std::array<Flight, 2> flights_;  // the oldest first
+  int num_flights_ = 0;            // between ticks at most one, and none where depth() is 1
+  absl::Time step_end_ = absl::InfinitePast();  // of the last step that was finished
+  batch::Batch batch_;                          // of the newest step
   batch::StepResult result_;
   TokenLogprobs logprobs_;  // scratch of PublishToken
 
   bool draining_ = false;
   bool published_ = false;  // a stream got something in this tick
   uint64_t tick_ = 0;
+  uint64_t steps_ = 0;  // launched
   uint64_t last_sequence_ = 0;
   uint64_t seeds_given_ = 0;
   uint64_t total_tokens_ = 0, total_prompt_tokens_ = 0, finished_ = 0;

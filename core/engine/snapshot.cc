@@ -97,6 +97,10 @@ Snapshot Engine::Impl::TakeSnapshot() const {
   pool.bytes_per_token = options_.layout.token_bytes();
   pool.weights_bytes = backend_->info().weights_bytes;
   pool.reserved_blocks = blocks_.reserved_blocks();
+  if (const auto device = backend_->device_memory(); device.has_value()) {
+    pool.device_free_bytes = device->free_bytes;
+    pool.device_total_bytes = device->total_bytes;
+  }
   std::vector<int32_t> seen(blocks_.total_blocks(), 0);
   for (const auto& [id, session] : sessions_.all()) {
     snapshot.sessions.push_back(MemoryOf(*session, seen));

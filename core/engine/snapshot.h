@@ -21,6 +21,8 @@ struct PoolMemory {
   int64_t shared_blocks = 0;  // charged, and held by more than one session
   int64_t bytes_per_token = 0;
   int64_t weights_bytes = 0;
+  // Of a device with memory of its own, as its driver says; 0 without one.
+  int64_t device_free_bytes = 0, device_total_bytes = 0;
 };
 
 struct SessionMemory {

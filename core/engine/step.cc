@@ -15,6 +15,7 @@ constexpr double kStepWeight = 1.0 / 16;  // of the newest step in the moving av
 
 }  // namespace
 
+// Of a step in flight their rows are superfluous.
 void Engine::Impl::EndCancelledAndLate() {
   // End() erases the entry it is given, so the next one is looked up before.
   for (auto it = live_.begin(); it != live_.end();) {
@@ -27,29 +28,62 @@ void Engine::Impl::EndCancelledAndLate() {
   }
 }
 
+// With nothing in flight anything can be decided, so that a step is planned with all that is known.
+// Where the backend takes two, another one is launched before the first is waited for.
 void Engine::Impl::RunStep() {
-  const sched::StepPlan& plan = scheduler_.Plan();
-  for (const sched::StepPlan::Failure& failure : plan.failed) {
-    EndWithError(*live_.at(failure.sequence->id()), failure.status);
+  if (num_flights_ == 0) {
+    const sched::StepPlan& plan = scheduler_.Plan();
+    for (const sched::StepPlan::Failure& failure : plan.failed) {
+      EndWithError(*live_.at(failure.sequence->id()), failure.status);
+    }
+    Launch(plan);
   }
-  const absl::Time begin = now_;
+  if (MayLaunchAhead()) {
+    if (const sched::StepPlan* next = scheduler_.PlanAhead(); next != nullptr) Launch(*next);
+  }
+  if (num_flights_ > 0) FinishOldest();
+  if (num_flights_ > 0 && !flights_[0].launched.ok()) FinishOldest();
+}
+
+bool Engine::Impl::MayLaunchAhead() const {
+  return num_flights_ == 1 && flights_[0].launched.ok() && backend_->depth() > 1;
+}
+
+void Engine::Impl::Launch(const sched::StepPlan& plan) {
   absl::Status status = plan.copies.empty() ? absl::OkStatus() : backend_->CopyBlocks(plan.copies);
   if (plan.rows.empty()) return;
   NoteStart(plan);
-  if (status.ok()) status = Compute(plan);
-  now_ = clock_->Now();
-  if (!status.ok()) return FailStep(plan, status);
-  CountStep(plan, begin);
-  Publish(scheduler_.Commit(result_));
+  if (status.ok()) {
+    sched::BuildBatch(plan, options_.layout, ++steps_, batch_);
+    status = backend_->Launch(batch_);
+  }
+  flights_[num_flights_++] = {.plan = &plan, .begin = now_, .launched = std::move(status)};
 }
 
-absl::Status Engine::Impl::Compute(const sched::StepPlan& plan) {
-  sched::BuildBatch(plan, options_.layout, tick_, batch_);
-  LUNA_RETURN_IF_ERROR(backend_->Launch(batch_));
+void Engine::Impl::FinishOldest() {
+  const Flight flight = std::exchange(flights_[0], std::move(flights_[1]));
+  --num_flights_;
+  const absl::Status status = flight.launched.ok() ? Collect(*flight.plan) : flight.launched;
+  now_ = clock_->Now();
+  NotePeaks(*flight.plan);
+  if (status.ok()) {
+    CountStep(*flight.plan, std::max(flight.begin, step_end_));
+    Publish(scheduler_.Commit(result_));
+  } else {
+    FailStep(*flight.plan, status);
+  }
+  step_end_ = now_;
+}
+
+void Engine::Impl::Settle() {
+  while (num_flights_ > 0) FinishOldest();
+}
+
+absl::Status Engine::Impl::Collect(const sched::StepPlan& plan) {
   LUNA_RETURN_IF_ERROR(backend_->Collect(result_));
-  if (result_.samples.size() != batch_.samples.size()) {
+  if (result_.samples.size() != static_cast<size_t>(plan.num_samples)) {
     return absl::InternalError(absl::StrCat("the backend gave ", result_.samples.size(),
-                                            " tokens for ", batch_.samples.size(), " rows"));
+                                            " tokens for ", plan.num_samples, " rows"));
   }
   const int vocab_size = backend_->info().vocab_size;
   for (sample::SampledToken& sampled : result_.samples) {
@@ -64,15 +98,25 @@ void Engine::Impl::NoteStart(const sched::StepPlan& plan) {
   for (const sched::StepPlan::Row& row : plan.rows) {
     Generation& generation = *live_.at(row.sequence->id());
     generation.first_step = std::min(generation.first_step, now_);
-    generation.peak_blocks =
-        std::max(generation.peak_blocks, row.sequence->cache().pool.held_blocks());
+  }
+}
+
+// At the end of the step, when it is known which of its rows are superfluous.
+void Engine::Impl::NotePeaks(const sched::StepPlan& plan) {
+  for (const sched::StepPlan::Row& row : plan.rows) {
+    if (row.sequence == nullptr) continue;
+    Generation& generation = *live_.at(row.sequence->id());
+    generation.peak_blocks = std::max(generation.peak_blocks, row.held_blocks);
   }
 }
 
 // Everybody who was in it ends; their sessions keep their history, and the engine goes on.
 void Engine::Impl::FailStep(const sched::StepPlan& plan, const absl::Status& status) {
   std::vector<SequenceId> numbers;
-  for (const sched::StepPlan::Row& row : plan.rows) numbers.push_back(row.sequence->id());
+  for (const sched::StepPlan::Row& row : plan.rows) {
+    if (row.sequence != nullptr) numbers.push_back(row.sequence->id());
+  }
+  scheduler_.Abandon();
   for (const SequenceId number : numbers) EndWithError(*live_.at(number), status);
 }
 
@@ -80,6 +124,7 @@ void Engine::Impl::CountStep(const sched::StepPlan& plan, absl::Time begin) {
   int64_t prompt = 0;
   int64_t sampled = 0;
   for (const sched::StepPlan::Row& row : plan.rows) {
+    if (row.sequence == nullptr) continue;
     sampled += row.samples ? 1 : 0;
     const bool is_decode = row.samples && row.num_tokens == 1 && row.sequence->output_tokens() > 0;
     prompt += is_decode ? 0 : row.num_tokens;

@@ -24,11 +24,12 @@ bool BeginAlike(std::span<const TokenId> a, std::span<const TokenId> b, int size
 
 }  // namespace
 
-// What `sequence` needs beyond what it holds, in order to compute all tokens it has one by one: a
-// larger chunk of a windowed model needs more, and is made only of what is spare.
+// What `sequence` needs beyond what it holds, in order to compute all tokens it has, or that are
+// coming, one by one: a larger chunk of a windowed model needs more, and is made only of what is
+// spare.
 int64_t Scheduler::Outstanding(const Sequence& sequence) const {
   const kv::SequenceKv& kv = sequence.cache().kv;
-  const int64_t needed = layout_->BlocksForTokens(sequence.num_tokens(), 1) + kv.CopiesToPay();
+  const int64_t needed = layout_->BlocksForTokens(sequence.expected_tokens(), 1) + kv.CopiesToPay();
   return std::max<int64_t>(0, needed - kv.paid_blocks());
 }
 
@@ -48,11 +49,10 @@ int64_t Scheduler::Claims() const {
 int64_t Scheduler::Growth(const Sequence& sequence) const {
   const uint32_t doublings =
       sequence.schedule.running ? 0 : std::min(sequence.schedule.preemptions, kMostDoublings);
-  const int64_t soon =
-      std::min<int64_t>(sequence.num_tokens() + (int64_t{layout_->block_tokens} << doublings),
-                        sequence.final_computed_tokens());
-  return std::max<int64_t>(
-      0, layout_->BlocksForTokens(soon, 1) - layout_->BlocksForTokens(sequence.num_tokens(), 1));
+  const int64_t now = sequence.expected_tokens();
+  const int64_t soon = std::min<int64_t>(now + (int64_t{layout_->block_tokens} << doublings),
+                                         sequence.final_computed_tokens());
+  return std::max<int64_t>(0, layout_->BlocksForTokens(soon, 1) - layout_->BlocksForTokens(now, 1));
 }
 
 int64_t Scheduler::DemandWith(const Sequence& sequence) const {
@@ -113,11 +113,12 @@ bool Scheduler::IsGuaranteed(const Sequence& sequence) const {
          cache.kv.PaidByAnother() == 0;
 }
 
-// In line: who is small does not overtake who is large, or the large one would starve. But what is
-// guaranteed to somebody is no use to those before it.
-void Scheduler::Admit() {
+// Calls take(sequence) for those who can come in, until it returns false. In line: who is small
+// does not overtake who is large, or the large one would starve. But what is guaranteed to somebody
+// is no use to those before it.
+template <typename Take>
+void Scheduler::ForThoseWhoFit(Take take) {
   if (waiting_.empty() || static_cast<int>(running_.size()) >= options_.max_running) return;
-  const size_t before = running_.size();
   WaitingQueue::Line line = waiting_.InOrder(shares_);
   bool blocked = false;  // by somebody who does not fit
   while (static_cast<int>(running_.size()) < options_.max_running) {
@@ -127,13 +128,21 @@ void Scheduler::Admit() {
     sequence->cache().Adopt(sequence->tokens());
     if (IsBeingComputed(*sequence)) continue;
     if (blocked ? IsGuaranteed(*sequence) : Fits(*sequence)) {
-      Join(sequence);
+      if (!take(sequence)) break;
     } else if (pool_->reserved_blocks() == 0) {
       break;
     } else {
       blocked = true;
     }
   }
+}
+
+void Scheduler::Admit() {
+  const size_t before = running_.size();
+  ForThoseWhoFit([this](Sequence* sequence) {
+    Join(sequence);
+    return true;
+  });
   for (size_t i = before; i < running_.size(); ++i) waiting_.Remove(running_[i]);
 }
 
@@ -213,21 +222,26 @@ bool Scheduler::GatherOwing(const Sequence& waiting) {
   return true;
 }
 
+// Who is first in line, if others owe it their places: those are gathered then. Null if not.
+Sequence* Scheduler::FirstOwed() {
+  if (waiting_.empty()) return nullptr;
+  places_.clear();
+  for (const Sequence* sequence : running_) ++places_[sequence->caller()];
+  WaitingQueue::Line line = waiting_.InOrder(shares_);
+  Sequence* first = line.Next();
+  for (; first != nullptr; first = line.Next()) {
+    first->cache().Adopt(first->tokens());
+    if (!IsBeingComputed(*first)) break;
+  }
+  if (first == nullptr || !GatherOwing(*first)) return nullptr;
+  return owing_.empty() ? nullptr : first;  // if nobody has to leave, it comes in by itself
+}
+
 // A caller may fill batch and pool while it is alone, and a session a place while no other waits;
 // as soon as one does that was given less, the newest give way. They stand in line again and lose
 // nothing.
 void Scheduler::ShareOut() {
-  while (!waiting_.empty()) {
-    places_.clear();
-    for (const Sequence* sequence : running_) ++places_[sequence->caller()];
-    WaitingQueue::Line line = waiting_.InOrder(shares_);
-    Sequence* first = line.Next();
-    for (; first != nullptr; first = line.Next()) {
-      first->cache().Adopt(first->tokens());
-      if (!IsBeingComputed(*first)) break;
-    }
-    if (first == nullptr || !GatherOwing(*first)) return;
-    if (owing_.empty()) return;  // it comes in by itself, when it is its turn
+  while (Sequence* first = FirstOwed()) {
     for (Sequence* sequence : owing_) {
       sequence->schedule.gave_way = true;
       Preempt(sequence);
@@ -235,6 +249,17 @@ void Scheduler::ShareOut() {
     waiting_.Remove(first);
     Join(first);
   }
+}
+
+// As of what is committed: what the step in flight will have given to somebody counts one step
+// late.
+bool Scheduler::SomebodyCouldJoin() {
+  bool any = false;
+  ForThoseWhoFit([&any](const Sequence*) {
+    any = true;
+    return false;
+  });
+  return any || FirstOwed() != nullptr;
 }
 
 }  // namespace luna::sched

@@ -12,12 +12,15 @@ void BuildBatch(const StepPlan& plan, const kv::KvLayout& layout, uint64_t step,
   for (const StepPlan::Row& row : plan.rows) {
     const std::span<const TokenId> tokens = row.sequence->tokens();
     for (int position = row.first; position < row.first + row.num_tokens; ++position) {
-      batch.token_ids.push_back(tokens[position]);
+      batch.token_ids.push_back(row.pending < 0 ? tokens[position]
+                                                : batch::PendingToken(row.pending));
       batch.positions.push_back(position);
     }
     batch.sequence_starts.push_back(batch.num_tokens());
     batch.context_lengths.push_back(row.first + row.num_tokens);
-    if (row.samples) batch.samples.push_back(row.sequence->Sample(batch.num_tokens() - 1));
+    if (row.samples) {
+      batch.samples.push_back(row.sequence->Sample(batch.num_tokens() - 1, row.pending));
+    }
   }
   batch.block_table_starts.push_back(0);
   for (int group = 0; group < layout.num_groups(); ++group) {

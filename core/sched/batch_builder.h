@@ -10,7 +10,8 @@
 
 namespace luna::sched {
 
-// `batch` borrows from the plan's sequences and is valid until they change.
+// Of a plan none of whose sequences has left yet. `batch` borrows from them and is valid until they
+// change.
 void BuildBatch(const StepPlan& plan, const kv::KvLayout& layout, uint64_t step,
                 batch::Batch& batch);
 

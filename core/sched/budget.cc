@@ -21,7 +21,7 @@ void Scheduler::AllotPrefills() {
     if (sequence->remaining_tokens() > 1) prefills_.push_back({sequence, 0});
   }
   if (prefills_.empty()) return;
-  int budget = options_.max_batch_tokens - static_cast<int>(plan_.rows.size());
+  int budget = options_.max_batch_tokens - static_cast<int>(next_plan().rows.size());
   const auto allot = [&budget](Prefill& prefill, int at_most) {
     const int wanted = prefill.sequence->remaining_tokens() - prefill.num_tokens;
     const int tokens = std::min(wanted, at_most);
@@ -44,27 +44,45 @@ void Scheduler::AllotPrefills() {
   }
 }
 
-// Takes the blocks. A windowed model's chunk may need more than is spare, and is shortened then;
-// one token always goes, since it is paid for.
-void Scheduler::AddRow(Sequence* sequence, int num_tokens) {
-  kv::SequenceKv& kv = sequence->cache().kv;
-  const kv::SessionPool& session = sequence->cache().pool;
-  const int first = sequence->schedule.launched_tokens;
-  const int64_t paid_for = std::max(Outstanding(*sequence), session.unused_guarantee());
-  const int64_t allowed = paid_for + std::max<int64_t>(0, spare_);
-  const int64_t end = std::min<int64_t>(first + num_tokens, kv.ReachWith(allowed));
-  if (end <= first) return;
+// A windowed model's chunk may need more than is spare, and is shortened then; one token always
+// goes, since it is paid for.
+Scheduler::Reach Scheduler::ReachOf(const Sequence& sequence, int num_tokens, int64_t spare) const {
+  const kv::SequenceKv& kv = sequence.cache().kv;
+  const int first = sequence.schedule.launched_tokens;
+  const int64_t paid_for =
+      std::max(Outstanding(sequence), sequence.cache().pool.unused_guarantee());
+  const int64_t allowed = paid_for + std::max<int64_t>(0, spare);
+  Reach reach;
+  reach.end = static_cast<int>(std::min<int64_t>(first + num_tokens, kv.ReachWith(allowed)));
+  if (reach.end <= first) return reach;
+  reach.missing = kv.MissingBlocks(reach.end);
+  const int64_t cost = reach.missing - kv.CopiesNeeded() + kv.CopiesToPay();
+  reach.unpaid = std::max<int64_t>(0, cost - paid_for);
+  return reach;
+}
 
-  const int64_t missing = kv.MissingBlocks(static_cast<int>(end));
-  const int64_t cost = missing - kv.CopiesNeeded() + kv.CopiesToPay();
-  idle_.MakeAvailable(missing);
-  if (!kv.Extend(static_cast<int>(end), copies_)) return;
-  spare_ -= std::max<int64_t>(0, cost - paid_for);
-  sequence->schedule.launched_tokens = static_cast<int>(end);
-  plan_.rows.push_back({.sequence = sequence,
-                        .first = first,
-                        .num_tokens = static_cast<int>(end) - first,
-                        .samples = end == sequence->num_tokens()});
+// Takes the blocks.
+void Scheduler::AddRow(Sequence* sequence, int num_tokens) {
+  Sequence::Schedule& schedule = sequence->schedule;
+  const int first = schedule.launched_tokens;
+  const Reach reach = ReachOf(*sequence, num_tokens, spare_);
+  if (reach.end <= first) return;
+  idle_.MakeAvailable(reach.missing);
+  if (!sequence->cache().kv.Extend(reach.end, copies_)) return;
+  spare_ -= reach.unpaid;
+
+  StepPlan& plan = next_plan();
+  const bool samples = reach.end == sequence->expected_tokens();
+  plan.rows.push_back({.sequence = sequence,
+                       .first = first,
+                       .num_tokens = reach.end - first,
+                       .samples = samples,
+                       .pending = first < sequence->num_tokens() ? -1 : schedule.coming_sample,
+                       .held_blocks = sequence->cache().pool.held_blocks()});
+  schedule.launched_tokens = reach.end;
+  if (!samples) return;
+  ++schedule.coming_tokens;
+  schedule.coming_sample = plan.num_samples++;
 }
 
 }  // namespace luna::sched

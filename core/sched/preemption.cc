@@ -56,7 +56,7 @@ void Scheduler::Preempt(Sequence* sequence) {
   ++sequence->schedule.preemptions;
   ++preemptions_;
   waiting_.Push(sequence);
-  plan_.preempted.push_back(sequence);
+  next_plan().preempted.push_back(sequence);
 }
 
 // Nothing runs and nothing can. Nobody admitted can come here by itself, for each fits the pool
@@ -72,7 +72,7 @@ void Scheduler::FailOldest() {
   const absl::Status status = absl::ResourceExhaustedError(
       absl::StrCat("the KV pool cannot serve this generation now: it needs ", Outstanding(*oldest),
                    " more blocks; ", Supply(), " of ", pool_->total_blocks(), " can be had"));
-  plan_.failed.push_back({oldest, WithRetryAfter(status, kRetryAfter)});
+  next_plan().failed.push_back({oldest, WithRetryAfter(status, kRetryAfter)});
 }
 
 }  // namespace luna::sched

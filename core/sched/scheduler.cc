@@ -25,7 +25,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const kv::KvLayout* layout
                      kv::BlockPool* pool)
     : options_(WithinBudget(options)), layout_(layout), pool_(pool), idle_(pool) {
   running_.reserve(options_.max_running);
-  plan_.rows.reserve(options_.max_running);
+  for (StepPlan& plan : plans_) plan.rows.reserve(options_.max_running);
   outcomes_.reserve(options_.max_running);
   prefills_.reserve(options_.max_running);
 }
@@ -52,7 +52,9 @@ void Scheduler::Remove(Sequence* sequence) {
 }
 
 const StepPlan& Scheduler::Plan() {
-  plan_.Clear();
+  LUNA_CHECK_EQ(in_flight_, size_t{0});
+  StepPlan& plan = next_plan();
+  plan.Clear();
   // Idle caches may bring less than it seemed, where what they held is shared with those that come
   // in. Then somebody has to leave.
   size_t tries = running_.size() + 1;
@@ -64,17 +66,35 @@ const StepPlan& Scheduler::Plan() {
     spare_ = Supply() - Claims();
     AllotDecodes();
     AllotPrefills();
-  } while (plan_.rows.empty() && --tries > 0);
-  if (plan_.rows.empty()) FailOldest();
-  std::swap(plan_.copies, copies_);
-  return plan_;
+  } while (plan.rows.empty() && --tries > 0);
+  if (plan.rows.empty()) {
+    FailOldest();
+  } else {
+    ++in_flight_;
+  }
+  std::swap(plan.copies, copies_);
+  return plan;
 }
+
+const StepPlan& Scheduler::TakeOldest() {
+  LUNA_CHECK(in_flight_ > 0);
+  const StepPlan& plan = plans_[oldest_];
+  oldest_ = (oldest_ + 1) % plans_.size();
+  --in_flight_;
+  return plan;
+}
+
+void Scheduler::Abandon() { TakeOldest(); }
 
 const std::vector<Outcome>& Scheduler::Commit(const batch::StepResult& result) {
   outcomes_.clear();
   size_t next_sample = 0;
-  for (const StepPlan::Row& row : plan_.rows) {
-    CommitRow(row, row.samples ? &result.samples.at(next_sample++) : nullptr);
+  if (in_flight_ > 0) {
+    for (const StepPlan::Row& row : TakeOldest().rows) {
+      const sample::SampledToken* sampled =
+          row.samples ? &result.samples.at(next_sample++) : nullptr;
+      if (row.sequence != nullptr) CommitRow(row, sampled);
+    }
   }
   LUNA_CHECK_EQ(next_sample, result.samples.size());
   return outcomes_;
@@ -87,6 +107,7 @@ void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* 
     sequence.cache().Advance(row.first + row.num_tokens, sequence.tokens());
   }
   if (sampled == nullptr) return;
+  --sequence.schedule.coming_tokens;
 
   Outcome outcome{&sequence, nullptr, {}};
   if (sampled->status.ok()) {
@@ -110,9 +131,23 @@ void Scheduler::CommitRow(const StepPlan::Row& row, const sample::SampledToken* 
 }
 
 void Scheduler::LeaveBatch(Sequence* sequence) {
+  DropRows(sequence);
   running_.erase(std::find(running_.begin(), running_.end(), sequence));
   sequence->schedule.running = false;
   idle_.Add(&sequence->cache());
+}
+
+void Scheduler::DropRows(Sequence* sequence) {
+  bool any = false;
+  for (size_t i = 0; i < in_flight_; ++i) {
+    for (StepPlan::Row& row : plans_[(oldest_ + i) % plans_.size()].rows) {
+      if (row.sequence != sequence) continue;
+      row.sequence = nullptr;
+      any = true;
+    }
+  }
+  kv::SequenceKv& kv = sequence->cache().kv;
+  if (any) kv.Truncate(kv.computed_tokens());
 }
 
 size_t Scheduler::QueuePosition(const Sequence* sequence) {

@@ -2,6 +2,7 @@
 #ifndef LUNA_CORE_SCHED_SCHEDULER_H_
 #define LUNA_CORE_SCHED_SCHEDULER_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -44,6 +45,11 @@ struct Outcome {
 // Whose turn it is to join is FairShares' matter; who has a place keeps it until somebody waits who
 // was given less (OwesTo).
 //
+// A plan's step is in flight until it was committed or abandoned. While one is, a second can be
+// planned as long as everybody only goes on (PlanAhead). Who leaves the batch makes its rows in
+// flight superfluous: what they bring is nobody's, and the room for it is given back at once, since
+// steps are done in their order.
+//
 // Knows blocks, tokens and order; nothing of models, streams or turns. Borrows layout, pool, caches
 // and sequences. Engine thread only.
 class Scheduler {
@@ -58,14 +64,23 @@ class Scheduler {
   // fewer than all of them. BlocksForTokens of all it will ever compute fits the pool and its
   // quota.
   void Enqueue(Sequence* sequence);
-  // Leaves line or batch; its cache is idle again. No step is in flight.
+  // Leaves line or batch; its cache is idle again.
   void Remove(Sequence* sequence);
 
-  // The only place that takes blocks. Borrowed until the next call.
+  // The only place, with the next one, that takes blocks. Nothing is in flight; then the step of
+  // this plan is, if it has rows.
   const StepPlan& Plan();
-  // The step of the last plan was computed; `result` has one sample for each row that samples, in
-  // order. Those that ended are out of the batch. Borrowed until the next call.
+  // The step after the one that is in flight, whose tokens are not known yet. Null if something may
+  // have to be decided first, or there is nothing to do: somebody could come in or is owed a place,
+  // somebody has to leave, or nothing is cached.
+  const StepPlan* PlanAhead();
+  // The oldest step in flight was computed; `result` has one sample for each row that samples,
+  // superfluous ones too, in order. Those that ended are out of the batch. Borrowed until the next
+  // call. Without a step in flight there is nothing to commit.
   const std::vector<Outcome>& Commit(const batch::StepResult& result);
+  // The oldest step in flight failed. Who is in it is to be removed; its plan stays until the next
+  // one is made.
+  void Abandon();
 
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& waiting() const { return waiting_.entries(); }
@@ -77,11 +92,18 @@ class Scheduler {
   uint64_t preemptions() const { return preemptions_; }
 
  private:
+  // ahead.cc
+  bool HasRoomForDecodes();
+
   // admission.cc
+  template <typename Take>
+  void ForThoseWhoFit(Take take);
   void Admit();
   void Join(Sequence* sequence);
   void CopyBeginning(Sequence* sequence);
+  Sequence* FirstOwed();
   void ShareOut();
+  bool SomebodyCouldJoin();
   bool OwesTo(const Sequence& sequence, const Sequence& waiting);
   int64_t WouldFree(const Sequence& sequence) const;
   Sequence* MostOwing(const Sequence& waiting, bool for_its_place);
@@ -103,11 +125,21 @@ class Scheduler {
   void FailOldest();
 
   // budget.cc
+  // How far a row can go, which blocks it takes, and how many of them neither guarantee nor what is
+  // outstanding pays for.
+  struct Reach {
+    int end = 0;
+    int64_t missing = 0, unpaid = 0;
+  };
+  Reach ReachOf(const Sequence& sequence, int num_tokens, int64_t spare) const;
   void AllotDecodes();
   void AllotPrefills();
   void AddRow(Sequence* sequence, int num_tokens);
 
+  StepPlan& next_plan() { return plans_[(oldest_ + in_flight_) % plans_.size()]; }
+  const StepPlan& TakeOldest();
   void LeaveBatch(Sequence* sequence);
+  void DropRows(Sequence* sequence);
   void CommitRow(const StepPlan::Row& row, const sample::SampledToken* sampled);
 
   const SchedulerOptions options_;
@@ -119,7 +151,8 @@ class Scheduler {
   IdleCaches idle_;
   FairShares shares_;
 
-  StepPlan plan_;
+  std::array<StepPlan, 2> plans_;  // of the steps in flight, from oldest_ on, then the next one
+  size_t oldest_ = 0, in_flight_ = 0;
   std::vector<kv::BlockCopy> copies_;  // of the next plan
   std::vector<Outcome> outcomes_;
   struct Prefill {

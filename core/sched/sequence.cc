@@ -37,17 +37,19 @@ void Sequence::Reserve() {
   cache_->kv.Reserve(static_cast<int>(final_computed_tokens()));
 }
 
-sample::SampleSpec Sequence::Sample(int row) const {
+sample::SampleSpec Sequence::Sample(int row, int pending) const {
+  const int coming = pending < 0 ? 0 : 1;
   sample::SampleSpec spec{
       .row = row,
       .params = &spec_.sampling,
       .seed = spec_.seed,
-      .position = tokens_.size(),
+      .position = tokens_.size() + coming,
       .prompt = tokens().first(prompt_tokens_),
       .output = output(),
       .masked = {},
+      .pending = pending,
   };
-  if (output_tokens() < spec_.stopping.min_tokens) spec.masked = ending_ids_;
+  if (output_tokens() + coming < spec_.stopping.min_tokens) spec.masked = ending_ids_;
   return spec;
 }
 

@@ -2,6 +2,7 @@
 #ifndef LUNA_CORE_SCHED_SEQUENCE_H_
 #define LUNA_CORE_SCHED_SEQUENCE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -69,8 +70,9 @@ class Sequence {
 
   // Room for all that may come, so that a decode touches no heap.
   void Reserve();
-  // What the next token's choice depends on; its logits are in row `row` of the step.
-  sample::SampleSpec Sample(int row) const;
+  // What the next token's choice depends on; its logits are in row `row` of the step. `pending` is
+  // not -1 where it follows a token that is not known yet: that sample of the step before.
+  sample::SampleSpec Sample(int row, int pending = -1) const;
   // Takes a sampled token: text, stop rules, limit.
   Ending Append(TokenId token);
   // The end came from outside: text that was held back becomes fresh.
@@ -83,14 +85,21 @@ class Sequence {
     bool running = false;
     bool was_admitted = false;
     bool preempted_since_token = false;  // nobody is preempted twice without a token between
-    int launched_tokens = 0;  // given to the backend; equal to the cache's computed between steps
+    int launched_tokens = 0;  // given to the backend; the cache's computed if nothing is in flight
+    int coming_tokens = 0;    // that steps in flight choose
+    int coming_sample = -1;   // which sample of its step the newest of them is
     int cached_tokens = 0;    // computed already when it was first admitted
     uint32_t preemptions = 0;
     bool gave_way = false;      // to somebody who was given less
     uint64_t hungry_since = 0;  // counter of its submission or its last token
   };
   Schedule schedule;
-  int remaining_tokens() const { return num_tokens() - schedule.launched_tokens; }
+  // With those that are coming, as far as there will be anything to compute of them.
+  int expected_tokens() const {
+    return static_cast<int>(
+        std::min<int64_t>(num_tokens() + schedule.coming_tokens, final_computed_tokens()));
+  }
+  int remaining_tokens() const { return expected_tokens() - schedule.launched_tokens; }
   // What its admission counts for: what there is to compute, but nothing a second time.
   int tokens_to_charge() const {
     return schedule.was_admitted ? 0 : num_tokens() - cache_->kv.computed_tokens();

@@ -13,6 +13,7 @@ int StepPlan::num_tokens() const {
 void StepPlan::Clear() {
   copies.clear();
   rows.clear();
+  num_samples = 0;
   preempted.clear();
   failed.clear();
 }
@@ -23,9 +24,9 @@ std::string StepPlan::ToString() const {
     absl::StrAppend(&text, text.empty() ? "" : " ", parts...);
   };
   for (const Row& row : rows) {
-    const uint64_t id = row.sequence->id().value();
+    const std::string id = row.sequence == nullptr ? "-" : absl::StrCat(row.sequence->id().value());
     if (row.num_tokens == 1 && row.samples) {
-      word(id, "[", row.first, "]");
+      word(id, "[", row.first, "]", row.pending >= 0 ? "~" : "");
     } else {
       word(id, "[", row.first, ",", row.first + row.num_tokens, ")", row.samples ? "+" : "");
     }

@@ -10,14 +10,17 @@
 
 namespace luna::sched {
 
-// Made by the scheduler, reused from tick to tick; valid until the next Plan.
+// Made by the scheduler, reused from tick to tick; valid until its step was committed or abandoned.
 struct StepPlan {
   // Computes tokens [first, first + num_tokens) of its sequence.
   struct Row {
-    Sequence* sequence = nullptr;
+    Sequence* sequence = nullptr;  // null once it is superfluous: its sequence has left the batch
     int first = 0;
     int num_tokens = 0;
     bool samples = false;  // all its tokens are computed then: a new one is chosen
+    // Not -1: its one token is not known yet, it is that sample of the step before.
+    int pending = -1;
+    int64_t held_blocks = 0;  // by its session, these tokens' included
   };
   struct Failure {
     Sequence* sequence = nullptr;
@@ -26,13 +29,14 @@ struct StepPlan {
 
   std::vector<kv::BlockCopy> copies;  // before the step, one after the other
   std::vector<Row> rows;              // decodes first
+  int num_samples = 0;                // rows that sample, in their order
   std::vector<Sequence*> preempted;   // back in line, their blocks to be had
   std::vector<Failure> failed;        // to be ended by the engine
 
   int num_tokens() const;
   void Clear();
-  // "5[40] 7[0,512) 9[512,700)+ preempted 3": id and positions, + where a chunk is the prompt's
-  // last.
+  // "5[40] 6[9]~ 7[0,512) 9[512,700)+ preempted 3": id and positions, ~ where the token is not
+  // known yet, + where a chunk is the prompt's last. A superfluous row has no id: "-[40]".
   std::string ToString() const;
 };
 

@@ -252,6 +252,8 @@ v1::PoolMemory ToPool(const engine::Snapshot& snapshot) {
   out.set_bytes_per_token(static_cast<uint64_t>(pool.bytes_per_token));
   out.set_weights_bytes(static_cast<uint64_t>(pool.weights_bytes));
   out.set_peak_charged_blocks(static_cast<uint64_t>(pool.peak_charged_blocks));
+  out.set_device_free_bytes(static_cast<uint64_t>(pool.device_free_bytes));
+  out.set_device_total_bytes(static_cast<uint64_t>(pool.device_total_bytes));
   out.set_shared_blocks(static_cast<uint64_t>(pool.shared_blocks));
   return out;
 }

@@ -31,6 +31,15 @@ TEST(BatchTest, TablesAreFoundByGroupAndSequence) {
   EXPECT_THAT(batch.block_table(1, 1), ElementsAre(40));
 }
 
+TEST(BatchTest, ATokenThatIsNotKnownYetIsNoToken) {
+  for (const int sample : {0, 1, 255}) {
+    EXPECT_TRUE(IsPending(PendingToken(sample)));
+    EXPECT_EQ(PendingSample(PendingToken(sample)), sample);
+  }
+  EXPECT_FALSE(IsPending(0));
+  EXPECT_FALSE(IsPending(262'143));
+}
+
 TEST(BatchTest, ClearKeepsTheRoom) {
   Batch batch = TwoSequencesInTwoGroups();
   const size_t room = batch.block_tables.capacity();

@@ -12,12 +12,18 @@
 namespace luna::engine {
 namespace {
 
-class AllocationTest : public ::testing::TestWithParam<std::vector<int>> {};
+struct Shape {
+  std::vector<int> windows;
+  int depth;
+};
+
+class AllocationTest : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(AllocationTest, ASteadyTickAllocatesNothing) {
   fakes::FakeBackend backend(600);
-  const kv::KvLayout layout = kv::MakeLayout(GetParam(), 16, 16);
+  const kv::KvLayout layout = kv::MakeLayout(GetParam().windows, 16, 16);
   ASSERT_TRUE(backend.AllocateKv(layout, 4000).ok());
+  backend.set_depth(GetParam().depth);
   fakes::FakeTokenizer tokenizer;
   FakeClock clock;
   EngineOptions options;
@@ -40,13 +46,15 @@ TEST_P(AllocationTest, ASteadyTickAllocatesNothing) {
     engine.Tick();
   }
   EXPECT_EQ(AllocationCount() - before, 0);
+  EXPECT_EQ(backend.steps_ahead(), GetParam().depth > 1 ? backend.steps() - 1 : 0);
   TokenStream::Taken taken;
   streams[7]->TakeAll(taken);
   EXPECT_EQ(taken.delta.tokens.size(), 405u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, AllocationTest,
-                         testing::Values(std::vector<int>{0, 0}, std::vector<int>{0, 64, 64}));
+                         testing::Values(Shape{{0, 0}, 1}, Shape{{0, 64, 64}, 1}, Shape{{0, 0}, 2},
+                                         Shape{{0, 64, 64}, 2}));
 
 }  // namespace
 }  // namespace luna::engine

@@ -181,8 +181,9 @@ TEST(LimitsTest, AQuotaLoweredBelowATurnEndsItAndDropsCacheNotHistory) {
   ASSERT_TRUE(bench.UpdateSession(session.key, update).ok());
   bench.Tick();
   EXPECT_EQ(reader->answer.finished->limit, Limit::kQuota);
-  EXPECT_EQ(reader->answer.tokens.size(), 5u);
-  EXPECT_EQ(bench.GetSession(session.key)->tokens, 25u);
+  const uint32_t said = bench.backend().depth() > 1 ? 6 : 5;  // one was on its way
+  EXPECT_EQ(reader->answer.tokens.size(), said);
+  EXPECT_EQ(bench.GetSession(session.key)->tokens, 20 + said);
   EXPECT_EQ(bench.MemoryOf(session.key).charged_bytes, 2 * bench.block_bytes());
   const Answer refused = bench.Run(Long(1, 5, session.key));
   EXPECT_EQ(refused.rejected->code(), absl::StatusCode::kFailedPrecondition);

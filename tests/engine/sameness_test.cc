@@ -55,11 +55,13 @@ void ExpectSameWords(const Answer& got, const Answer& want, const std::string& w
   EXPECT_EQ(got.finished->stop, want.finished->stop) << what;
 }
 
-// Each request alone in an engine of its own.
+// Each request alone in an engine of its own, one step at a time.
 std::vector<Answer> Alone(const std::vector<int>& windows) {
   std::vector<Answer> answers;
+  EngineBench::Options options = SmallClass(windows);
+  options.depth = 1;
   for (const Request& request : Class()) {
-    EngineBench bench(SmallClass(windows));
+    EngineBench bench(options);
     answers.push_back(bench.Run(request));
   }
   return answers;
@@ -180,7 +182,9 @@ std::vector<std::string> Conversation(EngineBench& bench, const std::string& nam
 
 // l#4902: a cache hit changed the text.
 TEST_P(SamenessTest, ColdWarmAndEvicted) {
-  EngineBench warm(SmallClass(GetParam())), cold(SmallClass(GetParam()));
+  EngineBench::Options one_at_a_time = SmallClass(GetParam());
+  one_at_a_time.depth = 1;
+  EngineBench warm(SmallClass(GetParam())), cold(one_at_a_time);
   const auto texts = Conversation(warm, "anna", 5, /*reset_cache=*/false);
   EXPECT_EQ(Conversation(cold, "anna", 5, /*reset_cache=*/true), texts);
 
@@ -330,8 +334,9 @@ void Rearrange(EngineBench& bench, Student& student, Student& other, std::mt1993
   }
 }
 
-// The same words as in a class of one, with memory for everything.
-void ExpectSameAlone(const Student& student, const EngineBench::Options& options) {
+// The same words as in a class of one, with memory for everything and one step at a time.
+void ExpectSameAlone(const Student& student, EngineBench::Options options) {
+  options.depth = 1;
   EngineBench alone(options);
   const SessionInfo session = *alone.CreateSession(SpecOf(student));
   for (Student::Turn turn : student.said) {

@@ -22,6 +22,7 @@ class ThreadTest : public ::testing::Test {
  protected:
   ThreadTest() : backend_(128), layout_(kv::MakeLayout(std::vector<int>{0, 0}, 4, 16)) {
     EXPECT_TRUE(backend_.AllocateKv(layout_, 120).ok());
+    backend_.set_depth(fakes::UsualDepth());
     EngineOptions options;
     options.layout = layout_;
     options.num_blocks = 120;

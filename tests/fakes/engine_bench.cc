@@ -1,8 +1,10 @@
 #include "tests/fakes/engine_bench.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,7 +21,14 @@ engine::Engine::Done<T> Into(absl::StatusOr<T>& result) {
 
 }  // namespace
 
+int UsualDepth() {
+  const char* text = std::getenv("LUNA_DEPTH");
+  int depth = 1;
+  return text != nullptr && absl::SimpleAtoi(text, &depth) ? depth : 1;
+}
+
 EngineBench::EngineBench(Options options) : backend_(options.context_length) {
+  backend_.set_depth(options.depth);
   layout_ = kv::MakeLayout(options.windows, options.block_tokens, backend_.token_layer_bytes());
   EXPECT_TRUE(backend_.AllocateKv(layout_, options.num_blocks).ok());
   options.engine.layout = layout_;

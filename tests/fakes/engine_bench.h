@@ -37,11 +37,15 @@ struct Reader {
   int ticks_since_token = 0;
 };
 
+// LUNA_DEPTH of the environment, so that a whole suite can be run with two steps in flight; else 1.
+int UsualDepth();
+
 struct BenchOptions {
   int context_length = 128;
   std::vector<int> windows = {0, 0};  // [num_layers]
   int block_tokens = 4;
   int num_blocks = 200;
+  int depth = UsualDepth();      // of the backend: steps in flight
   engine::EngineOptions engine;  // layout and num_blocks are filled in
 };
 

@@ -68,13 +68,97 @@ uint64_t FakeBackend::ComputeToken(const batch::Batch& batch, int group, int seq
   return number;
 }
 
+// Into buffers that have room for any step, so that a steady state allocates nothing.
+void FakeBackend::Take(const batch::Batch& batch, Flight& flight) {
+  const auto copy = [](const auto& from, auto& to) {
+    to.reserve(from.capacity());
+    to = from;
+  };
+  flight.batch.step = batch.step;
+  copy(batch.token_ids, flight.batch.token_ids);
+  copy(batch.positions, flight.batch.positions);
+  copy(batch.sequence_starts, flight.batch.sequence_starts);
+  copy(batch.context_lengths, flight.batch.context_lengths);
+  copy(batch.block_tables, flight.batch.block_tables);
+  copy(batch.block_table_starts, flight.batch.block_table_starts);
+  flight.samples.resize(batch.samples.size());
+  for (size_t i = 0; i < batch.samples.size(); ++i) {
+    const sample::SampleSpec& spec = batch.samples[i];
+    Sample& sample = flight.samples[i];
+    sample.row = spec.row;
+    sample.temperature = spec.params->temperature;
+    sample.num_logprobs = spec.params->num_logprobs;
+    sample.seed = spec.seed;
+    sample.position = spec.position;
+    sample.masked.assign(spec.masked.begin(), spec.masked.end());
+  }
+}
+
+// A token that is not known yet is chosen by the step that was launched before, which is in flight.
+void FakeBackend::CheckPending(const batch::Batch& batch, TokenId token) {
+  if (!batch::IsPending(token)) return;
+  if (in_flight_ == 0) {
+    Fault(absl::StrCat("step ", batch.step, ": a pending token, and no step in flight"));
+  } else if (batch::PendingSample(token) >=
+             static_cast<int>(FlightAt(in_flight_ - 1).samples.size())) {
+    Fault(absl::StrCat("step ", batch.step, ": pending sample ", batch::PendingSample(token),
+                       " of ", FlightAt(in_flight_ - 1).samples.size()));
+  }
+}
+
+void FakeBackend::CheckSample(const batch::Batch& batch, const sample::SampleSpec& spec) {
+  const bool is_pending = spec.pending >= 0;
+  if (spec.position != spec.prompt.size() + spec.output.size() + (is_pending ? 1 : 0)) {
+    Fault(absl::StrCat("step ", batch.step, ": sampling position ", spec.position, " after ",
+                       spec.prompt.size(), " + ", spec.output.size(), " tokens",
+                       is_pending ? " and a pending one" : ""));
+  }
+  const TokenId last = is_pending            ? batch::PendingToken(spec.pending)
+                       : spec.output.empty() ? spec.prompt.back()
+                                             : spec.output.back();
+  if (batch.token_ids[spec.row] != last) {
+    Fault(absl::StrCat("step ", batch.step, ": row ", spec.row, " is token ",
+                       batch.token_ids[spec.row], "; the last one before the choice is ", last));
+  }
+}
+
 absl::Status FakeBackend::Launch(const batch::Batch& batch) {
   if (!fail_launch_.ok()) return std::exchange(fail_launch_, absl::OkStatus());
+  if (in_flight_ >= depth_) {
+    Fault(absl::StrCat("step ", batch.step, ": ", in_flight_, " are in flight; the depth is ",
+                       depth_));
+    return absl::InternalError("too many steps in flight");
+  }
   ++steps_;
+  if (in_flight_ > 0) {
+    ++steps_ahead_;
+    copies_ahead_ += static_cast<int64_t>(copies_.size());
+  }
   computed_tokens_ += batch.num_tokens();
   largest_step_ = std::max(largest_step_, batch.num_tokens());
+  for (const TokenId token : batch.token_ids) CheckPending(batch, token);
+  for (const sample::SampleSpec& spec : batch.samples) CheckSample(batch, spec);
+  Flight& flight = FlightAt(in_flight_++);
+  Take(batch, flight);
+  flight.copies.clear();
+  std::swap(flight.copies, copies_);
+  return absl::OkStatus();
+}
+
+void FakeBackend::Compute(Flight& flight) {
+  for (const backend::BlockCopy& copy : flight.copies) {
+    const auto from = slots_.begin() + int64_t{copy.from.value()} * layout_.block_tokens;
+    std::copy(from, from + layout_.block_tokens,
+              slots_.begin() + int64_t{copy.to.value()} * layout_.block_tokens);
+  }
+  batch::Batch& batch = flight.batch;
+  for (TokenId& token : batch.token_ids) {
+    if (!batch::IsPending(token)) continue;
+    const size_t sample = batch::PendingSample(token);
+    token = sample < samples_.size() ? samples_[sample].token : 0;
+  }
   numbers_.assign(batch.num_tokens(), 0);
-  samples_.resize(batch.samples.size());
+  samples_.resize(flight.samples.size());
   size_t next_sample = 0;
   for (int sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const int end = batch.sequence_starts[sequence + 1];
@@ -87,55 +171,56 @@ absl::Status FakeBackend::Launch(const batch::Batch& batch) {
       Fault(absl::StrCat("step ", batch.step, ": context length ", batch.context_lengths[sequence],
                          " after position ", batch.positions[end - 1]));
     }
-    if (next_sample == batch.samples.size() || batch.samples[next_sample].row != end - 1) continue;
-    const sample::SampleSpec& spec = batch.samples[next_sample];
-    sample::SampledToken& out = samples_[next_sample++];
-    out.status = absl::OkStatus();
-    out.token = Choose(numbers_[spec.row], spec);
-    out.logprob = -static_cast<float>(numbers_[spec.row] % 1000) / 100.0f;
-    out.top.clear();
-    for (int i = 0; i < spec.params->num_logprobs; ++i) out.top.push_back({i, out.logprob - i});
-    if (spec.position != spec.prompt.size() + spec.output.size()) {
-      Fault(absl::StrCat("step ", batch.step, ": sampling position ", spec.position, " after ",
-                         spec.prompt.size(), " + ", spec.output.size(), " tokens"));
-    }
-    if (script_) {
-      history_.clear();
-      for (int position = 0; position < batch.context_lengths[sequence]; ++position) {
-        if (const Slot* slot = Find(batch, 0, sequence, position)) history_.push_back(slot->token);
-      }
-      out.token = script_(history_, out.token);
-    }
+    if (next_sample == samples_.size() || flight.samples[next_sample].row != end - 1) continue;
+    Say(batch, sequence, flight.samples[next_sample], samples_[next_sample]);
+    ++next_sample;
   }
   if (next_sample != samples_.size()) Fault(absl::StrCat("step ", batch.step, ": odd sample rows"));
-  if (fail_row_.has_value() && fail_row_->first < samples_.size()) {
-    samples_[fail_row_->first].status = fail_row_->second;
-    fail_row_.reset();
-  }
-  return absl::OkStatus();
 }
 
-TokenId FakeBackend::Choose(uint64_t number, const sample::SampleSpec& spec) const {
-  if (spec.params->temperature > 0) number = Mix(Mix(number, spec.seed), spec.position);
+void FakeBackend::Say(const batch::Batch& batch, int sequence, const Sample& sample,
+                      sample::SampledToken& out) {
+  out.status = absl::OkStatus();
+  out.token = Choose(numbers_[sample.row], sample);
+  out.logprob = -static_cast<float>(numbers_[sample.row] % 1000) / 100.0f;
+  out.top.clear();
+  for (int i = 0; i < sample.num_logprobs; ++i) out.top.push_back({i, out.logprob - i});
+  if (!script_) return;
+  history_.clear();
+  for (int position = 0; position < batch.context_lengths[sequence]; ++position) {
+    if (const Slot* slot = Find(batch, 0, sequence, position)) history_.push_back(slot->token);
+  }
+  out.token = script_(history_, out.token);
+}
+
+TokenId FakeBackend::Choose(uint64_t number, const Sample& sample) const {
+  if (sample.temperature > 0) number = Mix(Mix(number, sample.seed), sample.position);
   TokenId token = static_cast<TokenId>(number % kVocabSize);
-  while (std::find(spec.masked.begin(), spec.masked.end(), token) != spec.masked.end()) {
+  while (std::find(sample.masked.begin(), sample.masked.end(), token) != sample.masked.end()) {
     token = (token + 1) % kVocabSize;
   }
   return token;
 }
 
 absl::Status FakeBackend::Collect(batch::StepResult& result) {
+  if (in_flight_ == 0) {
+    Fault("a step is collected that was not launched");
+    return absl::InternalError("no step is in flight");
+  }
+  Compute(FlightAt(0));
+  oldest_ = (oldest_ + 1) % kMostInFlight;
+  --in_flight_;
   if (!fail_collect_.ok()) return std::exchange(fail_collect_, absl::OkStatus());
+  if (fail_row_.has_value() && fail_row_->first < samples_.size()) {
+    samples_[fail_row_->first].status = fail_row_->second;
+    fail_row_.reset();
+  }
   result.samples = samples_;
   return absl::OkStatus();
 }
 
 absl::Status FakeBackend::CopyBlocks(std::span<const backend::BlockCopy> copies) {
-  for (const backend::BlockCopy& copy : copies) {
-    const auto from = slots_.begin() + int64_t{copy.from.value()} * layout_.block_tokens;
-    std::copy(from, from + layout_.block_tokens,
-              slots_.begin() + int64_t{copy.to.value()} * layout_.block_tokens);
-  }
+  copies_.insert(copies_.end(), copies.begin(), copies.end());
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/sched/scheduler.h"
@@ -26,8 +27,10 @@ class SchedBench {
   }
 
   // A sequence in a session of its own; it is enqueued.
-  Sequence* Add(int prompt_tokens, int64_t max_tokens, int priority = 0, uint64_t caller = 0) {
-    lives_.push_back(std::make_unique<Life>(this, prompt_tokens, max_tokens, priority, caller));
+  Sequence* Add(int prompt_tokens, int64_t max_tokens, int priority = 0, uint64_t caller = 0,
+                int64_t min_tokens = 0) {
+    lives_.push_back(std::make_unique<Life>(
+        this, SpecOf(prompt_tokens, max_tokens, priority, caller, min_tokens)));
     Life& life = *lives_.back();
     scheduler.AddCache(&life.cache);
     scheduler.Enqueue(&life.sequence);
@@ -36,17 +39,42 @@ class SchedBench {
 
   // Plans and commits one step in which everybody says 'x'; returns the plan in words.
   std::string Step() {
+    std::string words = Launch();
+    Commit();
+    return words;
+  }
+
+  // Plans a step, which is in flight then if it has rows; returns it in words.
+  std::string Launch() {
     const StepPlan& plan = scheduler.Plan();
-    const std::string words = plan.ToString();
+    if (!plan.rows.empty()) flights.push_back(&plan);
+    return plan.ToString();
+  }
+  // The same of the next one, whose tokens are not known; "" if that cannot be.
+  std::string LaunchAhead() {
+    const StepPlan* plan = scheduler.PlanAhead();
+    if (plan == nullptr) return "";
+    flights.push_back(plan);
+    return plan->ToString();
+  }
+  // Commits the oldest step in flight, if there is one, in which everybody says `token`; kStopId
+  // ends an answer.
+  static constexpr TokenId kStopId = '.';
+  void Commit(TokenId token = 'x') {
     batch::StepResult result;
-    for (const StepPlan::Row& row : plan.rows) {
-      if (row.samples)
-        result.samples.push_back({.status = {}, .token = 'x', .logprob = 0, .top = {}});
+    if (!flights.empty()) {
+      result.samples.assign(flights.front()->num_samples,
+                            {.status = {}, .token = token, .logprob = 0, .top = {}});
+      flights.erase(flights.begin());
     }
     for (const Outcome& outcome : scheduler.Commit(result)) {
       if (outcome.ending.ended()) Forget(outcome.sequence);
     }
-    return words;
+  }
+  // Its caller has gone.
+  void Remove(Sequence* sequence) {
+    scheduler.Remove(sequence);
+    Forget(sequence);
   }
 
   // The scheduler is done with it.
@@ -60,29 +88,32 @@ class SchedBench {
   kv::BlockPool pool;
   fakes::FakeTokenizer tokenizer;
   Scheduler scheduler;
+  std::vector<const StepPlan*> flights;  // oldest first
 
  private:
   struct Life {
-    Life(SchedBench* bench, int prompt_tokens, int64_t max_tokens, int priority, uint64_t caller)
-        : cache(SessionId(bench->lives_.size() + 1), &bench->layout, &bench->pool, 1'000'000),
-          sequence(SpecOf(bench, prompt_tokens, max_tokens, priority, caller), &cache,
-                   &bench->tokenizer) {}
-
-    static SequenceSpec SpecOf(SchedBench* bench, int prompt_tokens, int64_t max_tokens,
-                               int priority, uint64_t caller) {
-      SequenceSpec spec;
-      spec.id = SequenceId(bench->lives_.size() + 1);
-      spec.caller = caller;
-      spec.priority = priority;
-      spec.prompt.assign(prompt_tokens, 'p');
-      spec.stopping.max_tokens = max_tokens;
-      return spec;
-    }
+    Life(SchedBench* bench, SequenceSpec spec)
+        : cache(SessionId(spec.id.value()), &bench->layout, &bench->pool, 1'000'000),
+          sequence(std::move(spec), &cache, &bench->tokenizer) {}
 
     SessionCache cache;
     Sequence sequence;
     bool alive = true;
   };
+
+  SequenceSpec SpecOf(int prompt_tokens, int64_t max_tokens, int priority, uint64_t caller,
+                      int64_t min_tokens) const {
+    SequenceSpec spec;
+    spec.id = SequenceId(lives_.size() + 1);
+    spec.caller = caller;
+    spec.priority = priority;
+    spec.prompt.assign(prompt_tokens, 'p');
+    spec.stopping.max_tokens = max_tokens;
+    spec.stopping.min_tokens = min_tokens;
+    spec.stopping.stop_ids = {kStopId};
+    return spec;
+  }
+
   std::vector<std::unique_ptr<Life>> lives_;
 };
 

@@ -35,7 +35,7 @@ TEST(OptionsTest, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(options.model, "m");
   EXPECT_EQ(options.listen.ToString(), "127.0.0.1:50051");
   EXPECT_FALSE(options.allow_remote);
-  EXPECT_EQ(options.backend, "cpu");
+  EXPECT_EQ(options.backend, "auto");
   EXPECT_EQ(options.block_tokens, 16);
   EXPECT_EQ(options.kv_cache_bytes, 0);
   EXPECT_EQ(options.session_quota_bytes, 0);

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/backend/backend.h"
 
 namespace luna::backend::cuda {
 
@@ -19,10 +20,6 @@ struct DeviceInfo {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   int64_t shared_bytes = 0;  // that one block may have
-};
-
-struct DeviceMemoryUse {
-  int64_t free_bytes = 0, total_bytes = 0;  // as the driver says, whoever uses them
 };
 
 // A compiled kernel and the size of its blocks.

@@ -12,13 +12,15 @@
 
 namespace luna::backend {
 
-// "reference" or "cpu". INVALID_ARGUMENT for another name or code path, with what there is;
-// RESOURCE_EXHAUSTED if the weights do not fit into memory or the system has no thread left.
+// "reference", "cpu" or "cuda". INVALID_ARGUMENT for another name, code path or format, with what
+// there is; UNAVAILABLE if there is no device for it; UNIMPLEMENTED for a model that it does not
+// take; RESOURCE_EXHAUSTED if the weights do not fit into memory or the system has no thread left.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
                                                      std::shared_ptr<const model::Model> model,
                                                      const BackendOptions& options);
 
-// Names for BackendOptions::code_path that the backend can run on this machine, slowest first.
+// Names for BackendOptions::code_path that the backend can run on this machine, slowest first; none
+// where it has no choice.
 std::vector<std::string> CodePaths(std::string_view name);
 
 }  // namespace luna::backend
