@@ -2,7 +2,9 @@
 # without a driver.
 include(CheckLanguage)
 # Ampere and Hopper, and PTX for what comes after them.
-set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+set(LUNA_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING
+    "What the CUDA backend's kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES")
+set(CMAKE_CUDA_ARCHITECTURES ${LUNA_CUDA_ARCHITECTURES})
 if(NOT DEFINED LUNA_CUDA OR LUNA_CUDA)
   check_language(CUDA)
 endif()

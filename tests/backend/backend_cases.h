@@ -13,8 +13,7 @@
 #include "core/backend/cuda/cuda_backend.h"
 #include "core/backend/factory/factory.h"
 #include "core/base/check.h"
-#include "tests/cuda_emulation/emulated_device.h"
-#include "tests/cuda_emulation/kernels/kernels.h"
+#include "tests/backend/test_device.h"
 
 namespace luna::backend {
 
@@ -83,15 +82,14 @@ inline std::vector<BackendCase> AllBackendCases() {
   return cases;
 }
 
-// By the factory; "cuda" on the emulated device.
+// By the factory; "cuda" on the device that tests run on.
 inline absl::StatusOr<std::unique_ptr<Backend>> TryMakeBackend(
     const BackendCase& c, std::shared_ptr<const model::Model> model, BackendOptions options) {
   options.weights = c.weights;
   options.kv_dtype = c.kv_dtype;
   options.code_path = c.code_path;
   if (c.backend != "cuda") return MakeBackend(c.backend, std::move(model), options);
-  return MakeCudaBackend(std::move(model), options, std::make_unique<cuda::EmulatedDevice>(),
-                         cuda::EmulatedKernels());
+  return MakeCudaBackend(std::move(model), options, cuda::MakeTestDevice(), cuda::TestKernels());
 }
 
 inline std::unique_ptr<Backend> MustMakeBackend(const BackendCase& c,

@@ -39,7 +39,7 @@ TEST_P(ContractTest, InfoNamesTheNumerics) {
   const auto model = MakeRandomModel("gemma3");
   const auto backend = Make(model);
   EXPECT_EQ(backend->info().name, GetParam().backend);
-  const std::string path = IsCuda()                       ? "sm_90"
+  const std::string path = IsCuda()                       ? cuda::TestDevicePath()
                            : GetParam().code_path.empty() ? "reference"
                                                           : GetParam().code_path;
   const std::string weights(WeightsFormatName(GetParam().weights));

@@ -120,8 +120,9 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyTextEqualTransformers) {
     GTEST_SKIP() << golden_model.path << " is not there; ./dev model " << golden_model.name
                  << " fetches it";
   }
-  // The fetched models on the fastest path and the twin: the other paths are the same code.
-  const bool fastest = backend_case.code_path == CpuCodePaths().back();
+  // The fetched models on the fastest path, a GPU and the twin: the other paths are the same code.
+  const bool gpu = backend_case.backend == "cuda" && cuda::TestsRunOnGpu();
+  const bool fastest = gpu || backend_case.code_path == CpuCodePaths().back();
   const bool reference = backend_case.backend == "reference";
   if (golden_model.fetched && !fastest && !reference) {
     GTEST_SKIP() << "checked with the fastest path";

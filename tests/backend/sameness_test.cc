@@ -139,6 +139,47 @@ TEST_P(SamenessTest, SampledTokensDoNotDependOnCompanions) {
   EXPECT_EQ(again.rows, alone.rows);
 }
 
+// Where two steps may be in flight, the second is launched before anybody knows what the first
+// chose.
+TEST_P(SamenessTest, StepsInFlightGoOnWithWhatWasChosen) {
+  constexpr int kPrompt = 20, kSteps = 12;
+  sample::SamplingParams params;
+  params.temperature = 0.8f;
+  const auto generate = [&](int in_flight) {
+    const auto backend = Make();
+    EXPECT_LE(in_flight, backend->depth());
+    SequenceDriver driver(*backend, model_->config, 16, 256);
+    std::vector<TestSequence> sequences;
+    for (int seed = 1; seed <= 3; ++seed) {
+      sequences.push_back(driver.NewSequence(kPrompt + kSteps, seed));
+    }
+    std::vector<TestSequence*> all;
+    std::vector<TokenId> tokens;
+    for (TestSequence& sequence : sequences) {
+      const Chunk prompt[] = {{&sequence, kPrompt}};
+      EXPECT_TRUE(driver.Step(prompt, params).ok());
+      sequence.tokens[kPrompt] = sequence.rows.back().token;
+      all.push_back(&sequence);
+    }
+    for (int step = 0; step < kSteps + in_flight - 1; ++step) {
+      if (step < kSteps) {
+        EXPECT_TRUE(driver.Launch(all, params, in_flight > 1 && step > 0).ok());
+      }
+      if (step < in_flight - 1) continue;
+      const auto chosen = driver.Collect();
+      EXPECT_TRUE(chosen.ok()) << chosen.status();
+      for (size_t i = 0; i < all.size(); ++i) {
+        tokens.push_back((*chosen)[i].token);
+        if (all[i]->computed < kPrompt + kSteps) all[i]->tokens[all[i]->computed] = tokens.back();
+      }
+    }
+    return tokens;
+  };
+  const std::vector<TokenId> one = generate(1);
+  EXPECT_EQ(one.size(), 3u * kSteps);
+  EXPECT_EQ(generate(Make()->depth()), one);
+}
+
 TEST_P(SamenessTest, CopiedBlocksContinueAsTheOriginal) {
   const auto backend = Make();
   SequenceDriver driver(*backend, model_->config, 8, 256);

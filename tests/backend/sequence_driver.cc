@@ -132,6 +132,34 @@ absl::Status SequenceDriver::Step(std::span<const Chunk> chunks) {
   return Step(chunks, params);
 }
 
+absl::Status SequenceDriver::Launch(std::span<TestSequence* const> sequences,
+                                    const sample::SamplingParams& params, bool follows) {
+  launched_.clear();
+  for (TestSequence* sequence : sequences) {
+    Extend(*sequence, 1);
+    launched_.push_back({sequence, 1});
+  }
+  BuildBatch(launched_, params, nullptr);
+  if (follows) {
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      batch_.token_ids[i] = batch::PendingToken(static_cast<int>(i));
+    }
+  }
+  LUNA_RETURN_IF_ERROR(backend_.Launch(batch_));
+  for (TestSequence* sequence : sequences) {
+    sequence->rows.emplace_back();
+    ++sequence->computed;
+    DropBehindWindows(*sequence);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::span<const sample::SampledToken>> SequenceDriver::Collect() {
+  LUNA_RETURN_IF_ERROR(backend_.Collect(result_));
+  for (const sample::SampledToken& sampled : result_.samples) LUNA_RETURN_IF_ERROR(sampled.status);
+  return result_.samples;
+}
+
 absl::Status SequenceDriver::Finish(TestSequence& sequence, int chunk) {
   while (sequence.computed < static_cast<int>(sequence.tokens.size())) {
     const int left = static_cast<int>(sequence.tokens.size()) - sequence.computed;

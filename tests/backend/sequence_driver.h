@@ -54,6 +54,14 @@ class SequenceDriver {
                     const std::function<bool(int position)>& wanted = nullptr);
   // The same with full distributions and temperature 1.
   absl::Status Step(std::span<const Chunk> chunks);
+  // One of a chain of steps that each compute a token of every sequence, of which as many may be in
+  // flight as the backend's depth allows. `follows`: the tokens are those that the launch before
+  // chooses, for the same sequences; else those that the sequences have, which need one at these
+  // positions in any case. Leaves empty results.
+  absl::Status Launch(std::span<TestSequence* const> sequences,
+                      const sample::SamplingParams& params, bool follows);
+  // What the oldest of them chose, in the sequences' order; valid until the next step.
+  absl::StatusOr<std::span<const sample::SampledToken>> Collect();
   // Computes the rest of one sequence, alone, `chunk` tokens at a time.
   absl::Status Finish(TestSequence& sequence, int chunk);
   void Release(TestSequence& sequence);
@@ -75,6 +83,7 @@ class SequenceDriver {
   int vocab_size_;
   std::vector<int32_t> free_;
   batch::Batch batch_;
+  std::vector<Chunk> launched_;
   batch::StepResult result_;
 };
 

@@ -1,5 +1,6 @@
 """The servers under measurement, and their load clients; each is a process of its own."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -7,14 +8,17 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 
 from bench import machine
 from bench.shape import Shape
 
 START_SECONDS = 120
+ROUND_SECONDS = 1800  # no round takes so long but one that hangs
 LUNA_NAME = "luna-server"
 
 
@@ -85,18 +89,35 @@ def cpu_between(before: dict[int, tuple[str, float]],
     return spent
 
 
+@contextlib.contextmanager
+def _killed_after(process: subprocess.Popen, seconds: float) -> Iterator[None]:
+    """A process that hangs does not hang the benchmark: whoever waits sees that it ended."""
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)  # and leaves its status to whoever waits
+
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def start_luna(binaries: pathlib.Path, model: str, threads: int, extra: list[str],
-               log: pathlib.Path) -> Server:  # fmt: skip
+               log: pathlib.Path, seconds: float = START_SECONDS) -> Server:  # fmt: skip
     command = [str(binaries / LUNA_NAME), "--model", model, "--listen", "127.0.0.1:0",
                "--threads", str(threads), "--kv-cache-bytes", "2G", "--log-level", "warn",
                *extra]  # fmt: skip
     server = Server("luna", command, log)
-    for line in server.process.stdout:
-        ready = re.match(rb"ready grpc=(\S+)", line)
-        if ready:
-            server.address = ready.group(1).decode()
-            return server
-    raise server.fail("it ended before it was ready")
+    with _killed_after(server.process, seconds):
+        for line in server.process.stdout:
+            ready = re.match(rb"ready grpc=(\S+)", line)
+            if ready:
+                server.address = ready.group(1).decode()
+                return server
+    raise server.fail(f"it ended, or {seconds:.0f} s did, before it was ready")
 
 
 def _free_port() -> int:
@@ -152,7 +173,7 @@ class PeerProgram:
         raise server.fail(f"not ready after {START_SECONDS} s")
 
 
-def load_command(binaries: pathlib.Path, server: Server, shape: Shape) -> list[str]:
+def load_command(binaries: pathlib.Path, server: Server, shape: Shape | None) -> list[str]:
     if server.name == "luna":
         return [str(binaries / "luna"), "bench", "--server", server.address]
     ends = [part for end in shape.end_ids for part in ("--end-id", str(end))]
@@ -160,9 +181,10 @@ def load_command(binaries: pathlib.Path, server: Server, shape: Shape) -> list[s
             str(shape.vocab_size), *ends]  # fmt: skip
 
 
-def measure(binaries: pathlib.Path, server: Server, shape: Shape, clients: int, prompt_tokens: int,
-            max_tokens: int, seed: int, out: pathlib.Path) -> dict:  # fmt: skip
-    """One round: what the load client wrote, and the CPU time of both sides."""
+def measure(binaries: pathlib.Path, server: Server, shape: Shape | None, clients: int,
+            prompt_tokens: int, max_tokens: int, seed: int, out: pathlib.Path,
+            seconds: float = ROUND_SECONDS) -> dict:  # fmt: skip
+    """One round: what the load client wrote, and the CPU time of both sides. Luna needs no shape."""
     command = load_command(binaries, server, shape) + [
         "--clients", str(clients), "--prompt-tokens", str(prompt_tokens), "--max-tokens",
         str(max_tokens), "--rounds", "1", "--warmup", "0", "--seed", str(seed), "--json",
@@ -171,7 +193,8 @@ def measure(binaries: pathlib.Path, server: Server, shape: Shape, clients: int, 
     with out.with_suffix(".log").open("wb") as log:
         client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            _, status, usage = os.wait4(client.pid, 0)
+            with _killed_after(client, seconds):
+                _, status, usage = os.wait4(client.pid, 0)
         except BaseException:
             client.kill()  # a server would wait for its requests
             raise

@@ -15,7 +15,6 @@
 #include "core/backend/kv_geometry.h"
 #include "core/backend/rounding.h"
 #include "tests/backend/cuda/kernel_runner.h"
-#include "tests/cuda_emulation/kernels/kernels.h"
 
 namespace luna::backend::cuda {
 namespace {
@@ -57,7 +56,7 @@ class AttentionTest : public testing::TestWithParam<Case> {
 
   void ChooseKernels() {
     const auto& all =
-        c_.is_bf16 ? EmulatedKernels().bf16_attention : EmulatedKernels().f32_attention;
+        c_.is_bf16 ? TestKernels().bf16_attention : TestKernels().f32_attention;
     for (const AttentionKernel& kernel : all) {
       if (kernel.max_head_dim < c_.head_dim || kernel.columns < c_.num_heads / c_.num_kv_heads)
         continue;

@@ -10,7 +10,6 @@
 #include "core/backend/reference/operators.h"
 #include "core/backend/rounding.h"
 #include "tests/backend/cuda/kernel_runner.h"
-#include "tests/cuda_emulation/kernels/kernels.h"
 
 namespace luna::backend::cuda {
 namespace {
@@ -43,7 +42,7 @@ std::vector<float> Rounded(WeightsFormat format, std::vector<float> weights, int
 }
 
 const ProductKernels& KernelsOf(WeightsFormat format) {
-  const KernelSet& set = EmulatedKernels();
+  const KernelSet& set = TestKernels();
   return format == WeightsFormat::kF32    ? set.f32_product
          : format == WeightsFormat::kBf16 ? set.bf16_product
                                           : set.int8_product;

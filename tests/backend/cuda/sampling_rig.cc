@@ -13,6 +13,7 @@
 #include "core/backend/cuda/device.h"
 #include "core/backend/cuda/kernels/sampling.cuh"
 #include "core/backend/cuda/sampling.h"
+#include "tests/backend/cuda/kernel_runner.h"
 #include "tests/cuda_emulation/grid_runner.h"
 
 namespace luna::backend::cuda {
@@ -35,11 +36,67 @@ class Bytes {
   std::unique_ptr<std::byte[], Free> memory_;
 };
 
-template <int kThreads>
-void Launch(int blocks, const SampleArgs& args) {
-  emulation::GridRunner runner(/*seed=*/1);
-  runner.Run({"SampleRows", KernelEntry<&SampleRows<kThreads>>(), kThreads}, {.x = blocks},
-             kSampleSharedBytes<kThreads>, &args);
+// Where the kernel's memory lies, and what runs it.
+class Place {
+ public:
+  virtual ~Place() = default;
+  // As Bytes.
+  virtual std::byte* Allocate(int64_t bytes) = 0;
+  virtual void Write(std::byte* to, const void* from, int64_t bytes) = 0;
+  virtual std::vector<std::byte> Read(const std::byte* from, int64_t bytes) = 0;
+  virtual void Run(int threads, int blocks, const SampleArgs& args) = 0;
+};
+
+class EmulatedPlace final : public Place {
+ public:
+  std::byte* Allocate(int64_t bytes) override { return memory_.emplace_back(bytes).get(); }
+  void Write(std::byte* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  std::vector<std::byte> Read(const std::byte* from, int64_t bytes) override {
+    return {from, from + bytes};
+  }
+  void Run(int threads, int blocks, const SampleArgs& args) override {
+    threads == 64 ? Launch<64>(blocks, args) : Launch<kSampleThreads>(blocks, args);
+  }
+
+ private:
+  template <int kThreads>
+  static void Launch(int blocks, const SampleArgs& args) {
+    emulation::GridRunner runner(/*seed=*/1);
+    runner.Run({"SampleRows", KernelEntry<&SampleRows<kThreads>>(), kThreads}, {.x = blocks},
+               kSampleSharedBytes<kThreads>, &args);
+  }
+
+  std::vector<Bytes> memory_;
+};
+
+// Has the kernel in the one size of block that steps take.
+class GpuPlace final : public Place {
+ public:
+  std::byte* Allocate(int64_t bytes) override {
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    return runner_.Put(std::vector<std::byte>(size, std::byte{0xA5}));
+  }
+  void Write(std::byte* to, const void* from, int64_t bytes) override {
+    if (bytes == 0) return;
+    const auto* begin = static_cast<const std::byte*>(from);
+    runner_.Write(to, std::vector<std::byte>(begin, begin + bytes));
+  }
+  std::vector<std::byte> Read(const std::byte* from, int64_t bytes) override {
+    return runner_.Get(from, static_cast<size_t>(bytes));
+  }
+  void Run(int /*threads*/, int blocks, const SampleArgs& args) override {
+    runner_.Run(TestKernels().sample, {.x = blocks}, args);
+  }
+
+ private:
+  KernelRunner runner_;
+};
+
+std::unique_ptr<Place> MakePlace() {
+  if (TestsRunOnGpu()) return std::make_unique<GpuPlace>();
+  return std::make_unique<EmulatedPlace>();
 }
 
 // The tokens of the step before: where a row says -1, one that nobody has.
@@ -81,34 +138,40 @@ std::vector<sample::SampledToken> SampleOnDevice(std::span<const SampleCase> row
   SamplePacker packer(vocab);
   const int64_t fixed_bytes = SamplePacker::FixedBytes(num_rows);
   const int64_t list_bytes = packer.ListBytes(specs);
-  const Bytes staging(fixed_bytes + list_bytes), device(fixed_bytes + list_bytes), far(list_bytes);
-  std::byte* lists = options.far_lists ? far.get() : device.get() + fixed_bytes;
+  const Bytes staging(fixed_bytes + list_bytes);
+  const std::unique_ptr<Place> place = MakePlace();
+  std::byte* const input = place->Allocate(fixed_bytes + list_bytes);
+  std::byte* const lists = options.far_lists ? place->Allocate(list_bytes) : input + fixed_bytes;
   const int64_t packed = packer.Pack(specs, staging.get(), staging.get() + fixed_bytes, lists);
   EXPECT_LE(packed, list_bytes);
-  std::memcpy(device.get(), staging.get(), fixed_bytes);
-  std::memcpy(lists, staging.get() + fixed_bytes, packed);
+  place->Write(input, staging.get(), fixed_bytes);
+  place->Write(lists, staging.get() + fixed_bytes, packed);
 
-  const Bytes logits(int64_t{num_rows} * stride * 4);
-  auto* values = reinterpret_cast<float*>(logits.get());
-  std::fill(values, values + int64_t{num_rows} * stride, kNan);
+  std::vector<float> logits(size_t(num_rows) * stride, kNan);
   for (int i = 0; i < num_rows; ++i) {
-    std::ranges::copy(rows[i].logits, values + int64_t{i} * stride);
+    std::ranges::copy(rows[i].logits, logits.begin() + int64_t{i} * stride);
   }
   const std::vector<int32_t> tokens_before = TokensBefore(rows);
+  const auto put = [&](const auto& values) {
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(values[0]));
+    std::byte* const at = place->Allocate(bytes);
+    place->Write(at, values.data(), bytes);
+    return at;
+  };
   const SampleResultsLayout layout(num_rows, top_capacity);
-  const Bytes results(layout.bytes());
-  const SampleArgs args = {.header = reinterpret_cast<const SampleHeader*>(device.get()),
-                           .logits = values,
-                           .tokens_before = tokens_before.data(),
-                           .results = layout.At(results.get()),
+  std::byte* const results = place->Allocate(layout.bytes());
+  const SampleArgs args = {.header = reinterpret_cast<const SampleHeader*>(input),
+                           .logits = reinterpret_cast<float*>(put(logits)),
+                           .tokens_before = reinterpret_cast<const int32_t*>(put(tokens_before)),
+                           .results = layout.At(results),
                            .vocab_size = vocab,
                            .vocab_stride = stride,
                            .top_capacity = top_capacity};
-  const int blocks = options.blocks > 0 ? options.blocks : num_rows;
-  options.threads == 64 ? Launch<64>(blocks, args) : Launch<kSampleThreads>(blocks, args);
+  place->Run(options.threads, options.blocks > 0 ? options.blocks : num_rows, args);
 
+  std::vector<std::byte> read = place->Read(results, layout.bytes());
   std::vector<sample::SampledToken> out;
-  UnpackSamples(PackedRows(staging.get()), vocab, args.results, top_capacity, out);
+  UnpackSamples(PackedRows(staging.get()), vocab, layout.At(read.data()), top_capacity, out);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Samples rows with the kernel, under the emulation, and with the reference.
+// Samples rows with the kernel, on the device that tests run on, and with the reference.
 #ifndef LUNA_TESTS_BACKEND_CUDA_SAMPLING_RIG_H_
 #define LUNA_TESTS_BACKEND_CUDA_SAMPLING_RIG_H_
 
@@ -27,7 +27,7 @@ struct SampleCase {
 };
 
 struct RigOptions {
-  int threads = 512;       // 64 or 512 a block
+  int threads = 512;       // 64 or 512 a block; on a GPU always 512
   int blocks = 0;          // 0: one a row
   bool far_lists = false;  // the lists are not behind the rows
   int top_capacity = -1;   // -1: what the rows ask for
