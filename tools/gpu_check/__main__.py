@@ -88,8 +88,7 @@ class Progress:
 
 
 def commit() -> str | None:
-    found = first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"])
-    return found
+    return first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"])
 
 
 def result_of(house: House, budget: sections.Budget, done: list[sections.Section]) -> dict:
@@ -149,8 +148,10 @@ def make_pack(options: argparse.Namespace) -> int:
     except (sections.Failure, sections.Unavailable) as why:
         say(str(why))
         return FAILED
-    say(f"{options.pack}: {size / 2**20:.0f} MiB; with this source tree, on the other machine: "
-        f"python3 tools/gpu_check --packed {options.pack.name}")  # fmt: skip
+    inside = options.pack.is_relative_to(ROOT)
+    place = options.pack.relative_to(ROOT) if inside else options.pack
+    say(f"{place}: {size / 2**20:.0f} MiB; with this source tree, on the other machine: "
+        f"python3 tools/gpu_check --packed {place}")  # fmt: skip
     return 0
 
 
