@@ -16,6 +16,7 @@
 #include "tests/cuda_emulation/kernel_calls.h"
 
 #define LUNA_CUDA_PLATFORM
+#define LUNA_KERNELS emulated
 #define LUNA_KERNEL inline
 #define LUNA_DEVICE inline
 #define LUNA_BLOCK_OF(threads, blocks)

@@ -12,6 +12,7 @@
 #include "core/backend/cuda/kernels/kv_types.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr int kAttentionThreads = kAttentionWarps * kWarpSize;
 
@@ -361,6 +362,7 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kAttentionThreads, 1) Attention(const AttentionAr
   }
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_ATTENTION_CUH_

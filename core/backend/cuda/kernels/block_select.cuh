@@ -19,6 +19,7 @@
 #include "core/backend/cuda/kernels/platform.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 inline constexpr float kFloatMax = std::numeric_limits<float>::max();
@@ -359,6 +360,7 @@ class BlockSelect {
   bool whole_ = false;
 };
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_BLOCK_SELECT_CUH_

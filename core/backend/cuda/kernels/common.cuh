@@ -8,6 +8,7 @@
 #include "core/backend/cuda/step_layout.h"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 template <typename T>
 LUNA_DEVICE const T* At(const StepHeader* header, int32_t offset) {
@@ -55,6 +56,7 @@ LUNA_DEVICE float LargestOverRows(float value) {
   return value;
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_COMMON_CUH_

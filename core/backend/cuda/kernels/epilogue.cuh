@@ -7,6 +7,7 @@
 #include "core/backend/cuda/kernels/common.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 LUNA_DEVICE float Activate(ActivationKind kind, float x) {
   switch (kind) {
@@ -152,6 +153,7 @@ LUNA_DEVICE void Finish(const ProductArgs& args, int tile, int first_column, int
   }
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_EPILOGUE_CUH_

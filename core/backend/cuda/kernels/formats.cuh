@@ -15,6 +15,7 @@
 #include "core/backend/cuda/kernels/common.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr int kStepInputs = 16;
 inline constexpr int kSteps = kGroupInputs / kStepInputs;
@@ -217,6 +218,7 @@ struct F32Format {
   }
 };
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_FORMATS_CUH_

@@ -9,6 +9,7 @@
 #include "core/backend/cuda/kernels/sampling.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 template <typename Format, int kColumnTiles>
 SizedKernel MakeNarrowProduct() {
@@ -64,6 +65,7 @@ inline KernelSet MakeKernelSet() {
   return set;
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_KERNEL_SET_CUH_

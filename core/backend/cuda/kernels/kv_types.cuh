@@ -16,6 +16,7 @@
 #include "core/backend/cuda/kernels/formats.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 // The rows of keys (or values) that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a
 // slab. Null for a token that nobody may see: it counts as zeros.
@@ -191,6 +192,7 @@ struct F32Kv {
   LUNA_DEVICE static int Dimension(int lane, int i) { return lane / 4 + i / 2 * 8; }
 };
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_KV_TYPES_CUH_

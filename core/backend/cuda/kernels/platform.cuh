@@ -14,6 +14,9 @@
 
 #include <cuda_runtime.h>
 
+// The inline namespace of all kernels: a test that links those of a GPU and the emulation's has
+// both, not one of them under both names.
+#define LUNA_KERNELS compiled
 #define LUNA_KERNEL __global__
 #define LUNA_DEVICE __device__ __forceinline__
 // At most `threads` a block, and so few registers that a multiprocessor has at least `blocks`.

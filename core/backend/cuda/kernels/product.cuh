@@ -9,6 +9,7 @@
 #include "core/backend/cuda/kernels/statistics.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr int kProductThreads = kParts * kWarpSize;
 
@@ -209,6 +210,7 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 2) WideProduct(const ProductArgs
   }
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_PRODUCT_CUH_

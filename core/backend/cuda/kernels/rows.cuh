@@ -6,6 +6,7 @@
 #include "core/backend/cuda/kernels/statistics.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowWarps = kRowThreads / kWarpSize;
@@ -121,6 +122,7 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) FinishNormedHeads(const FinishHea
   }
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_ROWS_CUH_

@@ -36,6 +36,7 @@
 #include "core/sample/philox.h"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 inline constexpr double kUnitWeight = 0x1p40;
 inline constexpr double kWeighsNothing = -27.73;  // as in sample::Sampler
@@ -339,6 +340,7 @@ inline constexpr int kSampleThreads = 512;
 template <int kThreads>
 inline constexpr int64_t kSampleSharedBytes = sizeof(SampleMemory<kThreads>);
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_SAMPLING_CUH_

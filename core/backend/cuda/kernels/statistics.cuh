@@ -6,6 +6,7 @@
 #include "core/backend/cuda/kernels/formats.cuh"
 
 namespace luna::backend::cuda {
+inline namespace LUNA_KERNELS {
 
 // Tiles in ascending order; one thread.
 LUNA_DEVICE Statistics StatisticsOf(const NormArgs& args, int row) {
@@ -26,6 +27,7 @@ LUNA_DEVICE Statistics StatisticsOf(const NormArgs& args, int row) {
   return {shift, 1.0f / sqrtf(squares / static_cast<float>(args.size) + args.epsilon)};
 }
 
+}  // namespace LUNA_KERNELS
 }  // namespace luna::backend::cuda
 
 #endif  // LUNA_CORE_BACKEND_CUDA_KERNELS_STATISTICS_CUH_
