@@ -1,13 +1,12 @@
 // What is particular to the backend on a GPU: tokens that are still on their way, and a device that
 // fails.
-#include "core/backend/cuda/cuda_backend.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "core/backend/cuda/cuda_backend.h"
 #include "core/base/status_macros.h"
 #include "tests/backend/random_model.h"
 #include "tests/backend/sequence_driver.h"
@@ -111,7 +110,8 @@ TEST(CudaBackendTest, TokensOnTheirWayAreTheSameAsTokensThatWereRead) {
     std::vector<std::vector<TokenId>> said;
     for (const int depth : {1, 2}) {
       const Made made = Make(model);
-      said.push_back(Decoding(*made.backend, model->config, {3, 1, 4, 1, 5}, params).Run(40, depth));
+      said.push_back(
+          Decoding(*made.backend, model->config, {3, 1, 4, 1, 5}, params).Run(40, depth));
     }
     EXPECT_EQ(said[0], said[1]);
   }
@@ -129,11 +129,12 @@ TEST(CudaBackendTest, PendingTokensOfNoStepAreRefused) {
   EXPECT_THAT(std::string(made.backend->Launch(batch).message()), HasSubstr("token id -1"));
   batch = driver.batch();
   batch.samples.back().pending = 0;
-  EXPECT_THAT(std::string(made.backend->Launch(batch).message()), HasSubstr("follows sample 0 of 0"));
+  EXPECT_THAT(std::string(made.backend->Launch(batch).message()),
+              HasSubstr("follows sample 0 of 0"));
 }
 
-// Every allocation fails once: a clear status, nothing is left behind (the device checks that at its
-// end), and the next try works.
+// Every allocation fails once: a clear status, nothing is left behind (the device checks that at
+// its end), and the next try works.
 TEST(CudaBackendTest, OutOfMemoryIsAStatusWhereverItHappens) {
   const auto model = MakeRandomModel("gemma3");
   BackendOptions options;
@@ -175,8 +176,7 @@ TEST(CudaBackendTest, APoolLargerThanTheDeviceIsRefusedWithWhatIsFree) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("KV pool"));
   // Exactly what the pool says is what the device has less.
   ASSERT_TRUE(made.backend->AllocateKv(layout, 10).ok());
-  EXPECT_LE(made.backend->device_memory()->free_bytes,
-            use->free_bytes - 10 * layout.block_bytes());
+  EXPECT_LE(made.backend->device_memory()->free_bytes, use->free_bytes - 10 * layout.block_bytes());
 }
 
 TEST(CudaBackendTest, AFailedLaunchChangesNothing) {

@@ -1,5 +1,7 @@
-// The engine over the GPU's backend on the emulation: the words are the same whatever shares a step,
-// and however many steps are in flight; when the device fails, sessions are kept.
+// The engine over the GPU's backend on the emulation: the words are the same whatever shares a
+// step, and however many steps are in flight; when the device fails, sessions are kept.
+#include "core/engine/engine.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 
 #include "core/backend/cuda/cuda_backend.h"
 #include "core/base/clock.h"
-#include "core/engine/engine.h"
 #include "core/kv/layout.h"
 #include "core/model/model.h"
 #include "core/text/tokenizer.h"
