@@ -140,7 +140,8 @@ class AttentionTest : public testing::TestWithParam<Case> {
                          .narrow_columns = narrow_->columns,
                          .wide_columns = wide_->columns,
                          .target_blocks = target_blocks,
-                         .max_partials = kMaxPartials},
+                         .max_partials = kMaxPartials,
+                         .max_splits = 3},
                         800);
     std::vector<std::byte> step(builder.max_bytes());
     StepShape shape;

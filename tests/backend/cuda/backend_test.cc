@@ -123,7 +123,8 @@ TEST(CudaBackendTest, PendingTokensOfNoStepAreRefused) {
   SequenceDriver driver(*made.backend, model->config, 16, 8);
   TestSequence sequence = driver.NewSequence(4, 1);
   const Chunk chunks[] = {{&sequence, 4}};
-  ASSERT_TRUE(driver.Step(chunks).ok());
+  const sample::SamplingParams params;
+  ASSERT_TRUE(driver.Step(chunks, params).ok());
   batch::Batch batch = driver.batch();
   batch.token_ids[2] = batch::PendingToken(0);
   EXPECT_THAT(std::string(made.backend->Launch(batch).message()), HasSubstr("token id -1"));
@@ -186,7 +187,8 @@ TEST(CudaBackendTest, AFailedLaunchChangesNothing) {
     SequenceDriver driver(*made.backend, model->config, 16, 16);
     TestSequence sequence = driver.NewSequence(30, 1);
     const Chunk first[] = {{&sequence, 20}};
-    EXPECT_TRUE(driver.Step(first).ok());
+    const sample::SamplingParams params;
+    EXPECT_TRUE(driver.Step(first, params).ok());
     if (fail) {
       made.device->FailLaunch(1);
       const batch::Batch batch = driver.batch();
@@ -207,7 +209,8 @@ TEST(CudaBackendTest, ALostDeviceIsUnavailableFromThenOn) {
     SequenceDriver driver(*made.backend, model->config, 16, 16);
     TestSequence sequence = driver.NewSequence(30, 1);
     const Chunk first[] = {{&sequence, 20}};
-    ASSERT_TRUE(driver.Step(first).ok());
+    const sample::SamplingParams params;
+    ASSERT_TRUE(driver.Step(first, params).ok());
     made.device->LoseAt(work);
     const batch::Batch batch = driver.batch();
     ASSERT_TRUE(made.backend->Launch(batch).ok());

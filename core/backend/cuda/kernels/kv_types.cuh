@@ -18,11 +18,12 @@
 namespace luna::backend::cuda {
 inline namespace LUNA_KERNELS {
 
-// The rows of keys (or values) that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a
-// slab. Null for a token that nobody may see: it counts as zeros.
+// The rows of keys that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a slab; their
+// values are values_offset further on. A token that nobody may see counts as zeros: its row is
+// somebody else's, so that no load depends on a condition.
 struct KvRows {
-  const std::byte* first;
-  const std::byte* second;
+  const std::byte* row[2];
+  bool there[2];
 };
 
 // Of one tile, in the order of a fragment: a lane reads four neighbours of each of its rows, the
@@ -52,17 +53,28 @@ struct Bf16Kv {
   struct alignas(8) Words2 {
     uint32_t x, y;
   };
-  LUNA_DEVICE static Words2 Read(const std::byte* row, int tile, int lane) {
-    if (row == nullptr) return {0, 0};
-    return reinterpret_cast<const Words2*>(row)[tile * 4 + lane % 4];
+  // A lane's part of a tile of dimensions of its two rows; zeros where `there` is false.
+  struct Fetched {
+    Words2 row[2];
+  };
+  LUNA_DEVICE static Fetched Fetch(const KvRows& rows, int64_t offset, int tile, bool there,
+                                   int lane) {
+    Fetched fetched;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const auto* words = reinterpret_cast<const Words2*>(rows.row[r] + offset);
+      const Words2 read = words[(there ? tile : 0) * 4 + lane % 4];
+      const bool seen = there && rows.there[r];
+      fetched.row[r] = {seen ? read.x : 0u, seen ? read.y : 0u};
+    }
+    return fetched;
   }
 
   struct KeyTile {
     uint32_t a[4];
   };
-  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int lane) {
-    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
-    return {{first.x, second.x, first.y, second.y}};
+  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) {
+    return {{f.row[0].x, f.row[1].x, f.row[0].y, f.row[1].y}};
   }
   LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
                                 int lane) {
@@ -88,10 +100,9 @@ struct Bf16Kv {
   struct ValueTile {
     uint32_t a[4];
   };
-  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
-    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
-    return {{TransposeMatrix(first.x), TransposeMatrix(first.y), TransposeMatrix(second.x),
-             TransposeMatrix(second.y)}};
+  LUNA_DEVICE static ValueTile Values(const Fetched& f, int) {
+    return {{TransposeMatrix(f.row[0].x), TransposeMatrix(f.row[0].y), TransposeMatrix(f.row[1].x),
+             TransposeMatrix(f.row[1].y)}};
   }
   LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
     MmaBf16(c, values.a, w.high);
@@ -119,15 +130,25 @@ struct F32Kv {
     }
   }
 
-  struct KeyTile {
-    const float* rows[2];  // may be null
+  // Where a lane's part of a tile of dimensions of its two rows is; null: zeros.
+  struct Fetched {
+    const float* row[2];
   };
-  LUNA_DEVICE static const float* TileOf(const std::byte* row, int tile) {
-    return row == nullptr ? nullptr : reinterpret_cast<const float*>(row) + tile * kDimTile;
+  LUNA_DEVICE static Fetched Fetch(const KvRows& rows, int64_t offset, int tile, bool there, int) {
+    Fetched fetched;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      fetched.row[r] = there && rows.there[r]
+                           ? reinterpret_cast<const float*>(rows.row[r] + offset) + tile * kDimTile
+                           : nullptr;
+    }
+    return fetched;
   }
-  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int) {
-    return {{TileOf(rows.first, tile), TileOf(rows.second, tile)}};
-  }
+
+  struct KeyTile {
+    const float* rows[2];
+  };
+  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) { return {{f.row[0], f.row[1]}}; }
   LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
                                 int lane) {
     const auto* first = reinterpret_cast<const float*>(queries) + lane % 4 * 2 * kDimTile;
@@ -168,15 +189,14 @@ struct F32Kv {
   struct ValueTile {
     float v[kSlabTokens][2];
   };
-  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
+  LUNA_DEVICE static ValueTile Values(const Fetched& f, int lane) {
     ValueTile values;
 #pragma unroll
     for (int i = 0; i < kSlabTokens; ++i) {
-      const auto mine = reinterpret_cast<uint64_t>(i < 8 ? rows.first : rows.second);
-      const auto row = reinterpret_cast<const std::byte*>(ShuffleFrom(mine, i % 8 * 4));
-      const float* of_tile = TileOf(row, tile);
-      values.v[i][0] = of_tile == nullptr ? 0.0f : of_tile[lane / 4];
-      values.v[i][1] = of_tile == nullptr ? 0.0f : of_tile[lane / 4 + 8];
+      const auto mine = reinterpret_cast<uint64_t>(f.row[i / 8]);
+      const auto* row = reinterpret_cast<const float*>(ShuffleFrom(mine, i % 8 * 4));
+      values.v[i][0] = row == nullptr ? 0.0f : row[lane / 4];
+      values.v[i][1] = row == nullptr ? 0.0f : row[lane / 4 + 8];
     }
     return values;
   }
