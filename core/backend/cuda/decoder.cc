@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        Device& device) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options, device));
   LUNA_RETURN_IF_ERROR(decoder->ChooseAttention());
+  LUNA_RETURN_IF_ERROR(decoder->LoadKernels());
   LUNA_ASSIGN_OR_RETURN(decoder->weights_, DeviceWeights::Upload(*decoder->model_, *options.weights,
                                                                  device, options.on_progress));
   LUNA_RETURN_IF_ERROR(decoder->AllocateScratch());
@@ -97,6 +98,18 @@ absl::Status Decoder::ChooseAttention() {
                      .target_blocks = kAttentionBlocks * device_.info().multiprocessors,
                      .max_partials = kMaxPartials,
                      .max_splits = DivideUp(config_.context_length, kSplitTokens)};
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::LoadKernels() {
+  std::vector<SizedKernel> used = {products_.wide,         narrow_attention_->sized,
+                                   wide_attention_->sized, {kernels_.embed, 0},
+                                   kernels_.add_norm,      {kernels_.finish_normed_heads, 0},
+                                   kernels_.sample};
+  used.insert(used.end(), products_.narrow.begin(), products_.narrow.end());
+  for (const SizedKernel& kernel : used) {
+    LUNA_RETURN_IF_ERROR(device_.Load(kernel.kernel, kernel.shared_bytes));
+  }
   return absl::OkStatus();
 }
 

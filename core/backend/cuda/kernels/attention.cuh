@@ -119,27 +119,32 @@ LUNA_DEVICE void AttendSlab(const AttentionArgs& args, const AttentionTile& tile
                             WarpResult<kDimTiles, kColumnTiles>& result) {
   const int dim_tiles = args.kv.padded_dim / kDimTile;
   const KvRows rows = RowsOf<Kv>(args, tile, slab, lane);
-  typename Kv::Fetched keys[kDimTiles];
+  // Tiles that are fetched before the first of them is used: as many as registers allow.
+  constexpr int kFetched = !Kv::kFetchesAhead ? 1 : kDimTiles * kColumnTiles == 8 ? 8 : 4;
+  const auto fetch = [&](int64_t offset, int first, typename Kv::Fetched(&fetched)[kFetched]) {
 #pragma unroll
-  for (int d = 0; d < kDimTiles; ++d) keys[d] = Kv::Fetch(rows, 0, d, d < dim_tiles, lane);
-  // Values are under way while scores are computed, where registers allow it.
-  constexpr bool kAhead = kDimTiles * kColumnTiles <= 4;
-  typename Kv::Fetched values[kDimTiles];
-  const auto fetch_values = [&] {
-#pragma unroll
-    for (int d = 0; d < kDimTiles; ++d) {
-      values[d] = Kv::Fetch(rows, args.kv.values_offset, d, d < dim_tiles, lane);
+    for (int d = 0; d < kFetched; ++d) {
+      fetched[d] = Kv::Fetch(rows, offset, first + d, first + d < dim_tiles, lane);
     }
   };
-  if constexpr (kAhead) fetch_values();
+  // Values are under way while scores are computed, where registers allow that too.
+  constexpr bool kAhead = Kv::kFetchesAhead && kDimTiles * kColumnTiles <= 4;
+  typename Kv::Fetched values[kFetched];
 
   float scores[kColumnTiles][4] = {};
+  constexpr int kUnrolled = !Kv::kFetchesAhead || kDimTiles == 16 ? 1 : 4;
+#pragma unroll kUnrolled
+  for (int first = 0; first < kDimTiles; first += kFetched) {
+    typename Kv::Fetched keys[kFetched];
+    fetch(0, first, keys);
+    if constexpr (kAhead) fetch(args.kv.values_offset, first, values);
 #pragma unroll
-  for (int d = 0; d < kDimTiles; ++d) {
-    const typename Kv::KeyTile key_tile = Kv::Keys(keys[d], lane);
+    for (int d = 0; d < kFetched; ++d) {
+      const typename Kv::KeyTile key_tile = Kv::Keys(keys[d], lane);
 #pragma unroll
-    for (int c = 0; c < kColumnTiles; ++c) {
-      Kv::Score(scores[c], key_tile, shared.queries[c][d], lane);
+      for (int c = 0; c < kColumnTiles; ++c) {
+        Kv::Score(scores[c], key_tile, shared.queries[c][first + d], lane);
+      }
     }
   }
   typename Kv::Weights weights[kColumnTiles];
@@ -148,12 +153,17 @@ LUNA_DEVICE void AttendSlab(const AttentionArgs& args, const AttentionTile& tile
     Soften(args, tile, slab, c, lane, scores[c], result);
     weights[c] = Kv::MakeWeights(scores[c], lane);
   }
-  if constexpr (!kAhead) fetch_values();
 #pragma unroll
-  for (int d = 0; d < kDimTiles; ++d) {
-    const typename Kv::ValueTile value_tile = Kv::Values(values[d], lane);
+  for (int first = 0; first < kDimTiles; first += kFetched) {
+    if constexpr (!kAhead) fetch(args.kv.values_offset, first, values);
 #pragma unroll
-    for (int c = 0; c < kColumnTiles; ++c) Kv::Value(result.values[d][c], value_tile, weights[c]);
+    for (int d = 0; d < kFetched; ++d) {
+      const typename Kv::ValueTile value_tile = Kv::Values(values[d], lane);
+#pragma unroll
+      for (int c = 0; c < kColumnTiles; ++c) {
+        Kv::Value(result.values[first + d][c], value_tile, weights[c], lane);
+      }
+    }
   }
 }
 

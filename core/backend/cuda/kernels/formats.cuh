@@ -2,6 +2,7 @@
 //
 // A format has
 //   kGroupBytes      of one tile's weights for one group of inputs
+//   kUnrolledGroups  how many groups' loads may be under way at a time
 //   kScaled          whether a group has a scale for each row
 //   Weights          what a lane holds of a group; Load
 //   Activations      what a lane holds of 16 inputs of eight tokens; Read from memory, ReadStaged
@@ -64,6 +65,7 @@ struct Inputs {
 // A group is two fragments of MmaBf16's a, a lane's four registers side by side.
 struct Bf16Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 2;
+  static constexpr int kUnrolledGroups = 2;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 1;
   LUNA_DEVICE static int Column(int lane, int) { return lane / 4; }
@@ -160,6 +162,7 @@ struct Int8Format : Bf16Format {
 // A group is [kTileRows][kGroupInputs]; one fused multiply-add after the other.
 struct F32Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 4;
+  static constexpr int kUnrolledGroups = 1;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 2;
   LUNA_DEVICE static int Column(int lane, int i) { return lane % 4 * 2 + i; }

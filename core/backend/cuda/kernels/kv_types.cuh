@@ -3,6 +3,7 @@
 //
 // A type has
 //   kWideColumnTiles  how many eights of queries fit into the registers, with heads of 64
+//   kFetchesAhead  whether there are registers for several tiles of dimensions that are under way
 //   Queries  what lies in shared memory of eight queries and kDimTile dimensions; Store
 //   Score    accumulates one tile of dimensions of the scores: rows are keys, columns queries, in
 //   the
@@ -32,6 +33,7 @@ struct KvRows {
 struct Bf16Kv {
   static constexpr int kElementBytes = 2;
   static constexpr int kWideColumnTiles = 4;
+  static constexpr bool kFetchesAhead = true;
 
   struct alignas(16) Queries {
     uint32_t high[2], low[2];  // of each lane
@@ -104,7 +106,7 @@ struct Bf16Kv {
     return {{TransposeMatrix(f.row[0].x), TransposeMatrix(f.row[0].y), TransposeMatrix(f.row[1].x),
              TransposeMatrix(f.row[1].y)}};
   }
-  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w, int) {
     MmaBf16(c, values.a, w.high);
     MmaBf16(c, values.a, w.low);
   }
@@ -115,10 +117,12 @@ struct Bf16Kv {
   }
 };
 
-// One fused multiply-add after the other.
+// One fused multiply-add after the other. The barriers keep the compiler from loading many tiles at
+// a time, for which there are no registers.
 struct F32Kv {
   static constexpr int kElementBytes = 4;
   static constexpr int kWideColumnTiles = 2;
+  static constexpr bool kFetchesAhead = false;
 
   // [kTileTokens][kDimTile]
   static constexpr int kQueryBytes = kTileTokens * kDimTile * static_cast<int>(sizeof(float));
@@ -148,7 +152,10 @@ struct F32Kv {
   struct KeyTile {
     const float* rows[2];
   };
-  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) { return {{f.row[0], f.row[1]}}; }
+  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) {
+    SyncWarp();
+    return {{f.row[0], f.row[1]}};
+  }
   LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
                                 int lane) {
     const auto* first = reinterpret_cast<const float*>(queries) + lane % 4 * 2 * kDimTile;
@@ -170,43 +177,32 @@ struct F32Kv {
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
   }
 
-  // Of the lane's two queries, all tokens of the slab.
+  // As the scores lie; a token's are handed round where its values are read.
   struct Weights {
-    float p[kSlabTokens][2];
+    float p[4];
   };
-  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int lane) {
-    Weights w;
-#pragma unroll
-    for (int i = 0; i < kSlabTokens; ++i) {
-      const int from = i % 8 * 4 + lane % 4;
-      w.p[i][0] = ShuffleFrom(p[i / 8 * 2], from);
-      w.p[i][1] = ShuffleFrom(p[i / 8 * 2 + 1], from);
-    }
-    return w;
+  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int) {
+    return {{p[0], p[1], p[2], p[3]}};
   }
 
-  // Of the lane's two dimensions, all tokens of the slab.
-  struct ValueTile {
-    float v[kSlabTokens][2];
-  };
-  LUNA_DEVICE static ValueTile Values(const Fetched& f, int lane) {
-    ValueTile values;
+  using ValueTile = Fetched;
+  LUNA_DEVICE static ValueTile Values(const Fetched& f, int) { return f; }
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w,
+                                int lane) {
 #pragma unroll
     for (int i = 0; i < kSlabTokens; ++i) {
-      const auto mine = reinterpret_cast<uint64_t>(f.row[i / 8]);
-      const auto* row = reinterpret_cast<const float*>(ShuffleFrom(mine, i % 8 * 4));
-      values.v[i][0] = row == nullptr ? 0.0f : row[lane / 4];
-      values.v[i][1] = row == nullptr ? 0.0f : row[lane / 4 + 8];
-    }
-    return values;
-  }
-  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
-#pragma unroll
-    for (int i = 0; i < kSlabTokens; ++i) {
-      c[0] = fmaf(values.v[i][0], w.p[i][0], c[0]);
-      c[1] = fmaf(values.v[i][0], w.p[i][1], c[1]);
-      c[2] = fmaf(values.v[i][1], w.p[i][0], c[2]);
-      c[3] = fmaf(values.v[i][1], w.p[i][1], c[3]);
+      if (i % 4 == 0) SyncWarp();
+      const int from = i % 8 * 4;
+      const auto mine = reinterpret_cast<uint64_t>(values.row[i / 8]);
+      const auto* row = reinterpret_cast<const float*>(ShuffleFrom(mine, from));
+      const float p = ShuffleFrom(w.p[i / 8 * 2], from + lane % 4);
+      const float q = ShuffleFrom(w.p[i / 8 * 2 + 1], from + lane % 4);
+      const float first = row == nullptr ? 0.0f : row[lane / 4];
+      const float second = row == nullptr ? 0.0f : row[lane / 4 + 8];
+      c[0] = fmaf(first, p, c[0]);
+      c[1] = fmaf(first, q, c[1]);
+      c[2] = fmaf(second, p, c[2]);
+      c[3] = fmaf(second, q, c[3]);
     }
   }
   LUNA_DEVICE static int Dimension(int lane, int i) { return lane / 4 + i / 2 * 8; }

@@ -98,7 +98,7 @@ LUNA_DEVICE void MultiplyNarrow(const ProductArgs& args, const ProductColumns& c
   const int begin = part * per_part, end = Smaller(args.groups, begin + per_part);
   const Inputs<kNormed> inputs = {args.x, args.x_stride, args.norm.weight, args.norm.bias};
   float acc[kColumnTiles][4] = {};
-#pragma unroll 2
+#pragma unroll Format::kUnrolledGroups
   for (int group = begin; group < end; ++group) {
     MultiplyGroup<Format>(args, tile, group, lane, acc, [&](int step, int c) {
       int rows[Format::kLaneColumns];
