@@ -9,6 +9,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 find_program(LUNA_CCACHE ccache)
 if(LUNA_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${LUNA_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${LUNA_CCACHE}")
 endif()
 
 # Linked by every target of ours through luna_library() and its kin; generated code is left alone.

@@ -168,14 +168,16 @@ absl::StatusOr<std::unique_ptr<backend::Backend>> MakeChosenBackend(
   std::string name = choose ? "cuda" : options.backend;
   if (choose && AsksForCpu(options)) name = "cpu";
   auto made = backend::MakeBackend(name, model, backend_options);
-  const bool fits = !absl::IsUnavailable(made.status()) && !absl::IsUnimplemented(made.status());
-  if (name != "cuda" || fits) return made;
-  if (!choose) {
-    return absl::Status(made.status().code(),
-                        absl::StrCat("--backend: 'cuda': ", made.status().message()));
+  if (name != "cuda" || made.ok()) return made;
+  const absl::Status& status = made.status();
+  const std::string why(status.message());
+  const bool none = absl::IsNotFound(status);
+  if (choose && (none || absl::IsUnavailable(status) || absl::IsUnimplemented(status))) {
+    // A GPU that is there and does not serve is worth a look.
+    spdlog::log(none ? spdlog::level::info : spdlog::level::warn, "{}; computing on the CPU", why);
+    return backend::MakeBackend("cpu", model, backend_options);
   }
-  spdlog::info("{}; computing on the CPU", std::string(made.status().message()));
-  return backend::MakeBackend("cpu", model, backend_options);
+  return absl::Status(status.code(), absl::StrCat("--backend: 'cuda': ", why));
 }
 
 absl::Status Instance::MakeBackend(const Options& options) {

@@ -100,9 +100,9 @@ absl::Status CheckBatch(const batch::Batch& batch, const model::ModelConfig& con
       LUNA_RETURN_IF_ERROR(CheckTable(batch, pool, group, s));
     }
   }
-  int previous = 0;
+  int previous = -1;
   for (const sample::SampleSpec& spec : batch.samples) {
-    if (spec.row < previous || spec.row >= batch.num_tokens() || spec.params == nullptr) {
+    if (spec.row <= previous || spec.row >= batch.num_tokens() || spec.params == nullptr) {
       return Refuse("sampled row ", spec.row, " after row ", previous, " of ", batch.num_tokens());
     }
     if (spec.pending < -1 || spec.pending >= previous_samples) {

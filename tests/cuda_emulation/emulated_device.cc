@@ -111,6 +111,13 @@ void EmulatedDevice::FreeFrom(emulation::DeviceMemory& memory, void* address) {
 
 // --- work ----------------------------------------------------------------------------------------
 
+absl::Status EmulatedDevice::Load(const Kernel& kernel, int64_t shared_bytes) {
+  CheckNotCapturing("loading a kernel");
+  LUNA_CHECK(shared_bytes <= options_.info.shared_bytes)
+      << kernel.name << ": " << shared_bytes << " bytes of shared memory";
+  return Status();
+}
+
 absl::Status EmulatedDevice::CopyIn(void* device, const void* staging, int64_t bytes) {
   return Take(CopyWork{Direction::kIn, device, staging, bytes});
 }

@@ -46,6 +46,7 @@ class EmulatedDevice final : public Device {
   void Free(void* memory) override;
   absl::StatusOr<void*> AllocateStaging(std::string_view purpose, int64_t bytes) override;
   void FreeStaging(void* memory) override;
+  absl::Status Load(const Kernel& kernel, int64_t shared_bytes) override;
   absl::Status CopyIn(void* device, const void* staging, int64_t bytes) override;
   absl::Status CopyOut(void* staging, const void* device, int64_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, int64_t bytes) override;

@@ -73,7 +73,7 @@ void Fiber::Switch(Fiber& from, Fiber& to) {
 
 void Fiber::Leave([[maybe_unused]] bool for_good, Fiber& to) {
   to.came_from_ = this;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LUNA_EMULATION_ASAN)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack_, to.stack_bottom_,
                                  to.stack_bytes_);
 #endif
@@ -83,7 +83,7 @@ void Fiber::Leave([[maybe_unused]] bool for_good, Fiber& to) {
 }
 
 void Fiber::Arrive() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LUNA_EMULATION_ASAN)
   const void* bottom = nullptr;
   size_t bytes = 0;
   __sanitizer_finish_switch_fiber(fake_stack_, &bottom, &bytes);

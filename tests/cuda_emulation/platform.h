@@ -1,8 +1,7 @@
 // What kernels may use of the machine (core/backend/cuda/kernels/platform.cuh), on a CPU: included
 // before the kernels by a translation unit that g++ compiles. What each function does is said
 // there; what is undefined there stops the program here, with the kernel, block, thread and place.
-// The numbers of a launch are what a GPU gives, but for the last bits of matrix products, which are
-// plain f32 here.
+// Matrix products are plain f32 sums, so their last bits are not a GPU's.
 #ifndef LUNA_TESTS_CUDA_EMULATION_PLATFORM_H_
 #define LUNA_TESTS_CUDA_EMULATION_PLATFORM_H_
 
@@ -98,6 +97,13 @@ LUNA_DEVICE uint32_t PackBf16(float low, float high) {
 LUNA_DEVICE void CopyAsync16(void* shared, const void* global, bool there,
                              std::source_location where = std::source_location::current()) {
   emulation::BeginCopy({shared, global, there, where});
+#if defined(__SANITIZE_ADDRESS__)
+  // Beyond an allocation it is wrong here already, not where it is waited for.
+  if (there) {
+    static_cast<void>(static_cast<const volatile uint64_t*>(global)[0]);
+    static_cast<void>(static_cast<const volatile uint64_t*>(global)[1]);
+  }
+#endif
   static_cast<uint64_t*>(shared)[0] = emulation::kUndefined;
   static_cast<uint64_t*>(shared)[1] = emulation::kUndefined;
 }

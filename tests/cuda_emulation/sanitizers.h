@@ -1,10 +1,9 @@
-// What the emulation tells the sanitizers. The emulation's own sources are not instrumented for
-// ThreadSanitizer, so LUNA_EMULATION_TSAN, which the build defines, says that the program is.
+// What the emulation tells the sanitizers. Its own sources are not instrumented, or not all, so the
+// build says by LUNA_EMULATION_ASAN and LUNA_EMULATION_TSAN that the program is.
 #ifndef LUNA_TESTS_CUDA_EMULATION_SANITIZERS_H_
 #define LUNA_TESTS_CUDA_EMULATION_SANITIZERS_H_
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
+#if defined(LUNA_EMULATION_ASAN)
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(LUNA_EMULATION_TSAN)
@@ -13,7 +12,7 @@
 
 namespace luna::backend::cuda::emulation {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LUNA_EMULATION_ASAN)
 inline constexpr bool kAddressSanitizer = true;
 #else
 inline constexpr bool kAddressSanitizer = false;

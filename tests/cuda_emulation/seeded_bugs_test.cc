@@ -13,7 +13,7 @@
 #include "tests/cuda_emulation/run_kernel.h"
 
 // As ./dev test sets them.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LUNA_EMULATION_ASAN)
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "detect_stack_use_after_return=1"; }
 #endif
@@ -49,7 +49,7 @@ void RunSeeded(bool broken, int blocks = 1, int64_t shared_bytes = kThreads * 16
 #else
 #define EXPECT_RACE(statement, line) static_assert(line > 0)
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LUNA_EMULATION_ASAN)
 #define EXPECT_ADDRESS_ERROR(statement, matcher) EXPECT_DEATH(statement, matcher)
 #else
 #define EXPECT_ADDRESS_ERROR(statement, matcher) static_assert(true)

@@ -30,6 +30,7 @@ Client::Client(const std::string& address, grpc::ChannelArguments arguments) {
 server::Options OptionsFor(const std::string& model) {
   server::Options options;
   options.model = model;
+  options.backend = "cpu";
   options.threads = 1;
   options.seed = 1;
   return options;

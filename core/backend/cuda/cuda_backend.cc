@@ -61,8 +61,9 @@ class CudaBackend final : public Backend {
  private:
   // One of the steps that may be in flight.
   struct Slot {
-    // [what sampling has of a fixed size][StepHeader and its arrays][sampling's lists]
+    // [what sampling has of a fixed size][StepHeader and its arrays]
     StagingMemory input;
+    StagingMemory lists;  // of sampling: few rows have any
     StagingMemory results;
     std::unique_ptr<Device::Event> done;
     int samples = 0;
@@ -76,7 +77,6 @@ class CudaBackend final : public Backend {
   int PreviousSamples() { return in_flight_ == 0 ? 0 : slot(launched_ - 1).samples; }
   absl::Status CheckLogprobs(const batch::Batch& batch) const;
   absl::Status CopyInput(const batch::Batch& batch, Slot& slot, StepShape& shape);
-  absl::Status EnsureInput(Slot& slot, int64_t bytes);
   absl::Status CopyResults(const batch::Batch& batch, Slot& slot);
 
   const std::shared_ptr<const model::Model> model_;
@@ -135,7 +135,9 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
   const int64_t input_bytes = step_offset_ + builder->max_bytes();
   LUNA_ASSIGN_OR_RETURN(DeviceMemory input,
                         DeviceMemory::Allocate(*device_, "step input", input_bytes));
-  for (Slot& slot : slots_) LUNA_RETURN_IF_ERROR(EnsureInput(slot, input_bytes));
+  for (Slot& slot : slots_) {
+    LUNA_ASSIGN_OR_RETURN(slot.input, StagingMemory::Allocate(*device_, "step input", input_bytes));
+  }
 
   decoder_->SetKv(geometry, kv.as());
   decoder_->SetStep({.header = reinterpret_cast<const StepHeader*>(input.as() + step_offset_),
@@ -151,12 +153,6 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::EnsureInput(Slot& slot, int64_t bytes) {
-  if (slot.input.bytes() >= bytes) return absl::OkStatus();
-  LUNA_ASSIGN_OR_RETURN(slot.input, StagingMemory::Allocate(*device_, "step input", bytes));
-  return absl::OkStatus();
-}
-
 absl::Status CudaBackend::CheckLogprobs(const batch::Batch& batch) const {
   for (const sample::SampleSpec& spec : batch.samples) {
     if (spec.params->num_logprobs > results_layout_.top_capacity()) {
@@ -169,23 +165,22 @@ absl::Status CudaBackend::CheckLogprobs(const batch::Batch& batch) const {
 }
 
 absl::Status CudaBackend::CopyInput(const batch::Batch& batch, Slot& slot, StepShape& shape) {
-  // Lists, which few rows have, lie elsewhere; they grow as they are needed.
+  // Lists become longer with every token: twice the room, so that growing is rare.
   const int64_t list_bytes = packer_.ListBytes(batch.samples);
   if (list_bytes > lists_.bytes()) {
     LUNA_ASSIGN_OR_RETURN(lists_,
                           DeviceMemory::Allocate(*device_, "penalties and biases", 2 * list_bytes));
   }
-  const int64_t lists_at = step_offset_ + builder_->max_bytes();
-  LUNA_RETURN_IF_ERROR(EnsureInput(slot, lists_at + list_bytes));
+  if (list_bytes > slot.lists.bytes()) {
+    LUNA_ASSIGN_OR_RETURN(
+        slot.lists, StagingMemory::Allocate(*device_, "penalties and biases", 2 * list_bytes));
+  }
   std::byte* const input = slot.input.as();
   const int64_t step_bytes = builder_->Build(batch, input + step_offset_, shape);
-  const int64_t packed = packer_.Pack(batch.samples, input, input + lists_at, lists_.as());
-  LUNA_RETURN_IF_ERROR(
-      device_->CopyIn(input_.as(), input, SamplePacker::FixedBytes(shape.samples)));
-  LUNA_RETURN_IF_ERROR(
-      device_->CopyIn(input_.as() + step_offset_, input + step_offset_, step_bytes));
+  const int64_t packed = packer_.Pack(batch.samples, input, slot.lists.as(), lists_.as());
+  LUNA_RETURN_IF_ERROR(device_->CopyIn(input_.as(), input, step_offset_ + step_bytes));
   if (packed == 0) return absl::OkStatus();
-  return device_->CopyIn(lists_.as(), input + lists_at, packed);
+  return device_->CopyIn(lists_.as(), slot.lists.as(), packed);
 }
 
 // What nobody asked for stays on the device.

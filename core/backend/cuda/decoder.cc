@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(std::shared_ptr<const mod
                                                        Device& device) {
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(model), kernels, options, device));
   LUNA_RETURN_IF_ERROR(decoder->ChooseAttention());
+  LUNA_RETURN_IF_ERROR(decoder->LoadKernels());
   LUNA_ASSIGN_OR_RETURN(decoder->weights_, DeviceWeights::Upload(*decoder->model_, *options.weights,
                                                                  device, options.on_progress));
   LUNA_RETURN_IF_ERROR(decoder->AllocateScratch());
@@ -95,7 +96,20 @@ absl::Status Decoder::ChooseAttention() {
                      .narrow_columns = narrow_attention_->columns,
                      .wide_columns = wide_attention_->columns,
                      .target_blocks = kAttentionBlocks * device_.info().multiprocessors,
-                     .max_partials = kMaxPartials};
+                     .max_partials = kMaxPartials,
+                     .max_splits = DivideUp(config_.context_length, kSplitTokens)};
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::LoadKernels() {
+  std::vector<SizedKernel> used = {products_.wide,         narrow_attention_->sized,
+                                   wide_attention_->sized, {kernels_.embed, 0},
+                                   kernels_.add_norm,      {kernels_.finish_normed_heads, 0},
+                                   kernels_.sample};
+  used.insert(used.end(), products_.narrow.begin(), products_.narrow.end());
+  for (const SizedKernel& kernel : used) {
+    LUNA_RETURN_IF_ERROR(device_.Load(kernel.kernel, kernel.shared_bytes));
+  }
   return absl::OkStatus();
 }
 
@@ -224,8 +238,9 @@ absl::Status Decoder::LaunchAttention(int layer, const StepShape& shape) {
                               .out_stride = attended_stride_,
                               .partials = partials_.as<float>(),
                               .tickets = tickets_.as<uint32_t>()};
-  const int blocks =
-      std::max(1, std::min(shape.attention_items, 2 * attention_plan_.target_blocks));
+  // More only wait for one another.
+  const int most = DivideUp(2 * attention_plan_.target_blocks, config_.num_kv_heads);
+  const int blocks = std::clamp(shape.attention_items, 1, std::max(1, most));
   return LaunchKernel(kernel.sized, {.x = blocks, .y = config_.num_kv_heads}, &args);
 }
 
@@ -313,7 +328,7 @@ ProductArgs Decoder::ProductOf(const DeviceMatrix& matrix, const DeviceMemory& x
 NormArgs Decoder::NormOfHidden(const float* weight, const float* bias) const {
   return {.kind = config_.norm == model::NormKind::kLayerNorm ? Norm::kLayerNorm : Norm::kRmsNorm,
           .weight = weight,
-          .bias = bias,
+          .bias = bias == nullptr ? weights_.zeros() : bias,
           .moments = moments_.as<Moments>(),
           .moments_stride = max_tokens_,
           .size = config_.hidden_size,
@@ -344,10 +359,15 @@ DeviceKv Decoder::KvOf(int layer) const {
           .is_bf16 = *options_.kv_dtype == KvDtype::kBf16};
 }
 
+// Few tokens: in as few columns of blocks as keep every multiprocessor at work.
 absl::Status Decoder::LaunchProduct(const ProductArgs& args, int columns) {
-  for (size_t i = 0; i < products_.narrow.size(); ++i) {
-    if (columns > ProductKernels::kNarrowTokens[i]) continue;
-    return LaunchKernel(products_.narrow[i], {.x = args.tiles}, &args);
+  constexpr auto& kTokens = ProductKernels::kNarrowTokens;
+  for (size_t i = kTokens.size(); i-- > 0 && columns <= kTokens.back();) {
+    const int blocks = DivideUp(columns, kTokens[i]);
+    const bool wider_than_needed = i > 0 && columns <= kTokens[i - 1];
+    const bool idle = i > 0 && args.tiles * blocks < device_.info().multiprocessors;
+    if (wider_than_needed || idle) continue;
+    return LaunchKernel(products_.narrow[i], {.x = args.tiles, .y = blocks}, &args);
   }
   return LaunchKernel(products_.wide,
                       {.x = DivideUp(args.tiles, products_.wide_tiles),

@@ -62,6 +62,7 @@ class Decoder {
           const BackendOptions& options, Device& device);
 
   absl::Status ChooseAttention();
+  absl::Status LoadKernels();
   absl::Status AllocateScratch();
   absl::Status Room(const char* purpose, int64_t count, int64_t element, DeviceMemory& out);
 

@@ -52,6 +52,10 @@ class Device {
   virtual absl::StatusOr<void*> AllocateStaging(std::string_view purpose, int64_t bytes) = 0;
   virtual void FreeStaging(void* memory) = 0;
 
+  // Brings a kernel to the device, for launches with up to `shared_bytes`, before the first of
+  // them. UNIMPLEMENTED if it was not compiled for this device.
+  virtual absl::Status Load(const Kernel& kernel, int64_t shared_bytes) = 0;
+
   // In stream order. Staging memory is read, or written, some time before an event that is recorded
   // afterwards was waited for.
   virtual absl::Status CopyIn(void* device, const void* staging, int64_t bytes) = 0;

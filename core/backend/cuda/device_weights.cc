@@ -45,6 +45,9 @@ class Uploader {
     for (size_t i = 0; i < w.layers.size(); ++i) {
       LUNA_RETURN_IF_ERROR(Layer(w.layers[i], static_cast<int>(i)));
     }
+    const std::vector<float> zeros(RoundUpToGroup(model_.config.hidden_size), 0.0f);
+    LUNA_RETURN_IF_ERROR(Copy("zeros", zeros.data(),
+                              static_cast<int64_t>(zeros.size() * sizeof(float)), out_.zeros_));
     LUNA_RETURN_IF_ERROR(Vector(w.final_norm, out_.final_norm_));
     LUNA_RETURN_IF_ERROR(Vector(w.final_norm_bias, out_.final_norm_bias_));
     LUNA_RETURN_IF_ERROR(Matrix(StackedRows({{&w.head, &none_}}), w.head.cols, out_.head_));
@@ -183,7 +186,9 @@ class Uploader {
     return Copy("bias", bias.data(), static_cast<int64_t>(bias.size() * sizeof(float)), out.bias);
   }
 
+  // What is staged goes to one allocation alone, though the next may lie right behind it.
   absl::StatusOr<std::byte*> Room(const char* purpose, int64_t bytes) {
+    LUNA_RETURN_IF_ERROR(Flush());
     LUNA_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(device_, purpose, bytes));
     out_.memory_.push_back(std::move(memory));
     return out_.memory_.back().as();

@@ -48,6 +48,8 @@ class DeviceWeights {
   const float* final_norm() const { return final_norm_; }
   const float* final_norm_bias() const { return final_norm_bias_; }
   const DeviceMatrix& head() const { return head_; }
+  // As long as the longest of them: the bias of a norm that has none.
+  const float* zeros() const { return zeros_; }
   // [vocab, hidden] and [context, hidden] or null; f32 where the weights are, else bf16.
   const void* token_embedding() const { return token_embedding_; }
   const void* position_embedding() const { return position_embedding_; }
@@ -60,6 +62,7 @@ class DeviceWeights {
   std::vector<DeviceLayer> layers_;
   const float* final_norm_ = nullptr;
   const float* final_norm_bias_ = nullptr;
+  const float* zeros_ = nullptr;
   DeviceMatrix head_;
   const void* token_embedding_ = nullptr;
   const void* position_embedding_ = nullptr;

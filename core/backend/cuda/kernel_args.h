@@ -17,7 +17,7 @@ enum class ActivationKind : int32_t { kGeluTanh, kGeluErf, kSilu };
 struct NormArgs {
   Norm kind;
   const float* weight;  // [size], zeros behind it up to a multiple of kGroupInputs
-  const float* bias;    // the same, or null
+  const float* bias;    // the same
   const Moments* moments;
   int32_t moments_stride;
   int32_t size;

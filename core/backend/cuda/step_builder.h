@@ -23,6 +23,7 @@ struct AttentionPlan {
   // Blocks that are enough to keep the device busy: fewer are made more by sharing splits out.
   int target_blocks = 0;
   int max_partials = 0;  // splits whose results there is room for
+  int max_splits = 0;    // of the longest context
 };
 
 // What a launch depends on beside the batch's bytes.

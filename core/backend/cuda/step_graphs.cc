@@ -9,9 +9,10 @@ namespace luna::backend::cuda {
 namespace {
 
 constexpr int kDecodeSizes[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
-// Chunks of prompts beside single tokens; of the latter, and of chunks that end, kLogitRows at most
-// are sampled.
+// Chunks of prompts beside single tokens. What is not sampled costs a few kernels that end at once.
 constexpr int kMixedSizes[] = {16, 32, 64, 128, 192, 256, 384, 512, 1024, 2048};
+
+constexpr int kMaxMixedSamples = 256;
 
 std::vector<StepShape> ShapesToRecord(const AttentionPlan& plan, int max_tokens) {
   std::vector<StepShape> shapes;
@@ -21,11 +22,15 @@ std::vector<StepShape> ShapesToRecord(const AttentionPlan& plan, int max_tokens)
   }
   for (const int size : kMixedSizes) {
     const int tokens = std::min(size, max_tokens);
-    shapes.push_back({.tokens = tokens, .samples = std::min(tokens, kLogitRows)});
+    shapes.push_back({.tokens = tokens, .samples = std::min(tokens, kMaxMixedSamples)});
     if (tokens == max_tokens) break;
   }
-  // As many as there may be; the kernel's blocks share them out.
-  for (StepShape& shape : shapes) shape.attention_items = shape.tokens + plan.max_partials;
+  // About as many as there may be; the kernel's blocks share out what there is.
+  for (StepShape& shape : shapes) {
+    const int blocks = shape.tokens * plan.num_kv_heads;
+    const int shares = std::min(plan.max_splits, (plan.target_blocks + blocks - 1) / blocks);
+    shape.attention_items = shape.tokens * std::max(1, shares);
+  }
   std::ranges::stable_sort(shapes, {}, &StepShape::tokens);
   return shapes;
 }

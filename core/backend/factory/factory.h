@@ -13,8 +13,9 @@
 namespace luna::backend {
 
 // "reference", "cpu" or "cuda". INVALID_ARGUMENT for another name, code path or format, with what
-// there is; UNAVAILABLE if there is no device for it; UNIMPLEMENTED for a model that it does not
-// take; RESOURCE_EXHAUSTED if the weights do not fit into memory or the system has no thread left.
+// there is; NOT_FOUND if there is no device for it, UNAVAILABLE if it cannot be used; UNIMPLEMENTED
+// for a model that it does not take; RESOURCE_EXHAUSTED if the weights do not fit into memory or
+// the system has no thread left.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name,
                                                      std::shared_ptr<const model::Model> model,
                                                      const BackendOptions& options);

@@ -55,8 +55,7 @@ class AttentionTest : public testing::TestWithParam<Case> {
   }
 
   void ChooseKernels() {
-    const auto& all =
-        c_.is_bf16 ? TestKernels().bf16_attention : TestKernels().f32_attention;
+    const auto& all = c_.is_bf16 ? TestKernels().bf16_attention : TestKernels().f32_attention;
     for (const AttentionKernel& kernel : all) {
       if (kernel.max_head_dim < c_.head_dim || kernel.columns < c_.num_heads / c_.num_kv_heads)
         continue;
@@ -139,7 +138,8 @@ class AttentionTest : public testing::TestWithParam<Case> {
                          .narrow_columns = narrow_->columns,
                          .wide_columns = wide_->columns,
                          .target_blocks = target_blocks,
-                         .max_partials = kMaxPartials},
+                         .max_partials = kMaxPartials,
+                         .max_splits = 3},
                         800);
     std::vector<std::byte> step(builder.max_bytes());
     StepShape shape;

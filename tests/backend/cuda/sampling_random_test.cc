@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
     , SamplingRandomTest,
     ::testing::Values(Scale{1, 64, 3}, Scale{2, 64, 3}, Scale{97, 64, 40}, Scale{1000, 64, 40},
                       Scale{4096, 64, 20}, Scale{20'000, 64, 5}, Scale{97, 512, 10},
-                      Scale{4096, 512, 20}, Scale{49'152, 512, 5}, Scale{262'144, 512, 2}),
+                      Scale{4096, 512, 10}, Scale{49'152, 512, 5}, Scale{262'144, 512, 2}),
     [](const auto& info) {
       return absl::StrCat("Vocabulary", info.param.vocab, "Threads", info.param.threads);
     });
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(SamplingRowsTest, ARowIsTheSameAloneAndAmongOthersWhateverTheGrid) {
   CaseMaker maker(7);
   std::vector<SampleCase> rows;
-  for (int i = 0; i < 33; ++i) {
+  for (int i = 0; i < 21; ++i) {
     rows.push_back(maker.Make(1000, absl::StrCat("row ", i)));
     rows.back().params.num_logprobs = i % 3 == 0 ? 20 : -1;
   }

@@ -232,7 +232,7 @@ TEST(SamplingTest, ATokenThatIsNotReadYetCountsAsOutput) {
     for (const float temperature : {0.0f, 1.0f}) {
       row.name = absl::StrCat(name, ", temperature ", temperature);
       row.params.temperature = temperature;
-      ExpectTheReferencesChoices(row, 10);
+      ExpectTheReferencesChoices(row, 4);
     }
   };
   row.pending = best;

@@ -57,16 +57,20 @@ struct AttentionTile {
 
 template <typename Kv>
 LUNA_DEVICE KvRows RowsOf(const AttentionArgs& args, const AttentionTile& tile, int slab,
-                          bool values, int lane) {
+                          int lane) {
   const auto* table = At<int32_t>(args.header, args.header->tables) + tile.item.table;
-  const auto row = [&](int position) -> const std::byte* {
-    if (position < tile.first || position > tile.last) return nullptr;
-    const int entry = position / args.kv.block_tokens;
-    const int offset = position - entry * args.kv.block_tokens;
-    return KvHead(args.kv, table[entry], tile.kv_head, values) +
-           int64_t{offset} * args.kv.padded_dim * Kv::kElementBytes;
-  };
-  return {row(slab + lane / 4), row(slab + lane / 4 + 8)};
+  KvRows rows;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int position = slab + lane / 4 + 8 * r;
+    rows.there[r] = position >= tile.first && position <= tile.last;
+    const int read = rows.there[r] ? position : tile.last;
+    const int entry = read / args.kv.block_tokens;
+    const int offset = read - entry * args.kv.block_tokens;
+    rows.row[r] = KvHead(args.kv, table[entry], tile.kv_head, /*values=*/false) +
+                  int64_t{offset} * args.kv.padded_dim * Kv::kElementBytes;
+  }
+  return rows;
 }
 
 // A warp's own results: of a lane the columns 2 (lane % 4) and the next of each column tile.
@@ -114,15 +118,33 @@ LUNA_DEVICE void AttendSlab(const AttentionArgs& args, const AttentionTile& tile
                             AttentionShared<Kv, kDimTiles, kColumnTiles>& shared, int lane,
                             WarpResult<kDimTiles, kColumnTiles>& result) {
   const int dim_tiles = args.kv.padded_dim / kDimTile;
+  const KvRows rows = RowsOf<Kv>(args, tile, slab, lane);
+  // Tiles that are fetched before the first of them is used: as many as registers allow.
+  constexpr int kFetched = !Kv::kFetchesAhead ? 1 : kDimTiles * kColumnTiles == 8 ? 8 : 4;
+  const auto fetch = [&](int64_t offset, int first, typename Kv::Fetched(&fetched)[kFetched]) {
+#pragma unroll
+    for (int d = 0; d < kFetched; ++d) {
+      fetched[d] = Kv::Fetch(rows, offset, first + d, first + d < dim_tiles, lane);
+    }
+  };
+  // Values are under way while scores are computed, where registers allow that too.
+  constexpr bool kAhead = Kv::kFetchesAhead && kDimTiles * kColumnTiles <= 4;
+  typename Kv::Fetched values[kFetched];
+
   float scores[kColumnTiles][4] = {};
-  const KvRows keys = RowsOf<Kv>(args, tile, slab, /*values=*/false, lane);
+  constexpr int kUnrolled = !Kv::kFetchesAhead || kDimTiles == 16 ? 1 : 4;
+#pragma unroll kUnrolled
+  for (int first = 0; first < kDimTiles; first += kFetched) {
+    typename Kv::Fetched keys[kFetched];
+    fetch(0, first, keys);
+    if constexpr (kAhead) fetch(args.kv.values_offset, first, values);
 #pragma unroll
-  for (int d = 0; d < kDimTiles; ++d) {
-    if (d >= dim_tiles) break;
-    const typename Kv::KeyTile key_tile = Kv::ReadKeys(keys, d, lane);
+    for (int d = 0; d < kFetched; ++d) {
+      const typename Kv::KeyTile key_tile = Kv::Keys(keys[d], lane);
 #pragma unroll
-    for (int c = 0; c < kColumnTiles; ++c) {
-      Kv::Score(scores[c], key_tile, shared.queries[c][d], lane);
+      for (int c = 0; c < kColumnTiles; ++c) {
+        Kv::Score(scores[c], key_tile, shared.queries[c][first + d], lane);
+      }
     }
   }
   typename Kv::Weights weights[kColumnTiles];
@@ -131,13 +153,17 @@ LUNA_DEVICE void AttendSlab(const AttentionArgs& args, const AttentionTile& tile
     Soften(args, tile, slab, c, lane, scores[c], result);
     weights[c] = Kv::MakeWeights(scores[c], lane);
   }
-  const KvRows values = RowsOf<Kv>(args, tile, slab, /*values=*/true, lane);
 #pragma unroll
-  for (int d = 0; d < kDimTiles; ++d) {
-    if (d >= dim_tiles) break;
-    const typename Kv::ValueTile value_tile = Kv::ReadValues(values, d, lane);
+  for (int first = 0; first < kDimTiles; first += kFetched) {
+    if constexpr (!kAhead) fetch(args.kv.values_offset, first, values);
 #pragma unroll
-    for (int c = 0; c < kColumnTiles; ++c) Kv::Value(result.values[d][c], value_tile, weights[c]);
+    for (int d = 0; d < kFetched; ++d) {
+      const typename Kv::ValueTile value_tile = Kv::Values(values[d], lane);
+#pragma unroll
+      for (int c = 0; c < kColumnTiles; ++c) {
+        Kv::Value(result.values[first + d][c], value_tile, weights[c], lane);
+      }
+    }
   }
 }
 
@@ -235,9 +261,8 @@ class Attender {
 
   LUNA_DEVICE void StoreQueries() {
     const int warp = ThreadIndex() / kWarpSize, lane = ThreadIndex() % kWarpSize;
-    const int dim_tiles = args_.kv.padded_dim / kDimTile;
-    for (int i = warp; i < kColumnTiles * dim_tiles; i += kAttentionWarps) {
-      const int c = i / dim_tiles, d = i % dim_tiles;
+    for (int i = warp; i < kColumnTiles * kDimTiles; i += kAttentionWarps) {
+      const int c = i / kDimTiles, d = i % kDimTiles;
       Kv::Store(shared_.queries[c][d], lane, [&](int column, int dim) {
         column += c * kTileTokens;
         dim += d * kDimTile;

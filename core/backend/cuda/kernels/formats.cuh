@@ -2,6 +2,7 @@
 //
 // A format has
 //   kGroupBytes      of one tile's weights for one group of inputs
+//   kUnrolledGroups  how many groups' loads may be under way at a time
 //   kScaled          whether a group has a scale for each row
 //   Weights          what a lane holds of a group; Load
 //   Activations      what a lane holds of 16 inputs of eight tokens; Read from memory, ReadStaged
@@ -36,23 +37,26 @@ struct Statistics {
   float mean, scale;  // of a row: norm(x) = (x - mean) * scale * weight + bias
 };
 
-// The inputs of a product, normed.
+// The inputs of a product, normed or as they are. No load depends on a condition, so that many are
+// under way at a time.
+template <bool kNormed>
 struct Inputs {
   const float* x;
   int64_t stride;
-  const float* weight;  // null: as they are
-  const float* bias;    // may be null
+  const float* weight;
+  const float* bias;
 
-  LUNA_DEVICE float Normed(float value, const Statistics& row, int k) const {
-    if (weight == nullptr) return value;
-    const float scaled = (value - row.mean) * row.scale * weight[k];
-    return bias == nullptr ? scaled : scaled + bias[k];
-  }
   // Two neighbours of row `row`; zeros where there is no such row (-1).
   LUNA_DEVICE Float2 Pair(int row, const Statistics& statistics, int k) const {
-    if (row < 0) return {0.0f, 0.0f};
-    const Float2 v = *reinterpret_cast<const Float2*>(x + row * stride + k);
-    return {Normed(v.x, statistics, k), Normed(v.y, statistics, k + 1)};
+    const bool there = row >= 0;
+    Float2 v = *reinterpret_cast<const Float2*>(x + (there ? row : 0) * stride + k);
+    if constexpr (kNormed) {
+      const Float2 w = *reinterpret_cast<const Float2*>(weight + k);
+      const Float2 b = *reinterpret_cast<const Float2*>(bias + k);
+      v = {(v.x - statistics.mean) * statistics.scale * w.x + b.x,
+           (v.y - statistics.mean) * statistics.scale * w.y + b.y};
+    }
+    return {there ? v.x : 0.0f, there ? v.y : 0.0f};
   }
 };
 
@@ -61,6 +65,7 @@ struct Inputs {
 // A group is two fragments of MmaBf16's a, a lane's four registers side by side.
 struct Bf16Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 2;
+  static constexpr int kUnrolledGroups = 2;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 1;
   LUNA_DEVICE static int Column(int lane, int) { return lane / 4; }
@@ -83,6 +88,7 @@ struct Bf16Format {
   struct Activations {
     uint32_t high[2], low[2];
   };
+  template <typename Inputs>
   LUNA_DEVICE static Activations Read(const Inputs& inputs, const int (&rows)[1],
                                       const Statistics (&statistics)[1], int k, int lane) {
     Activations b;
@@ -156,6 +162,7 @@ struct Int8Format : Bf16Format {
 // A group is [kTileRows][kGroupInputs]; one fused multiply-add after the other.
 struct F32Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 4;
+  static constexpr int kUnrolledGroups = 1;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 2;
   LUNA_DEVICE static int Column(int lane, int i) { return lane % 4 * 2 + i; }
@@ -170,6 +177,7 @@ struct F32Format {
   struct Activations {
     Float2 b[kStepInputs];
   };
+  template <typename Inputs>
   LUNA_DEVICE static Activations Read(const Inputs& inputs, const int (&rows)[2],
                                       const Statistics (&statistics)[2], int k, int) {
     Activations b;

@@ -3,53 +3,14 @@
 #define LUNA_CORE_BACKEND_CUDA_KERNELS_KERNEL_SET_CUH_
 
 #include "core/backend/cuda/kernel_set.h"
-#include "core/backend/cuda/kernels/attention.cuh"
-#include "core/backend/cuda/kernels/product.cuh"
+#include "core/backend/cuda/kernels/attention_kernels.cuh"
+#include "core/backend/cuda/kernels/product_kernels.cuh"
 #include "core/backend/cuda/kernels/rows.cuh"
 #include "core/backend/cuda/kernels/sampling.cuh"
 
 namespace luna::backend::cuda {
 inline namespace LUNA_KERNELS {
 
-template <typename Format, int kColumnTiles>
-SizedKernel MakeNarrowProduct() {
-  return {{"NarrowProduct", KernelEntry<&NarrowProduct<Format, kColumnTiles>>(), kProductThreads},
-          sizeof(NarrowShared<kColumnTiles>)};
-}
-
-template <typename Format>
-ProductKernels MakeProductKernels() {
-  ProductKernels kernels;
-  kernels.narrow = {MakeNarrowProduct<Format, 1>(), MakeNarrowProduct<Format, 2>(),
-                    MakeNarrowProduct<Format, 4>(), MakeNarrowProduct<Format, 8>()};
-  kernels.wide = {{"WideProduct", KernelEntry<&WideProduct<Format>>(), kProductThreads},
-                  sizeof(WideShared)};
-  kernels.wide_tiles = kWideTiles;
-  kernels.wide_tokens = kWideColumns;
-  return kernels;
-}
-
-template <typename Kv, int kDimTiles, int kColumnTiles>
-AttentionKernel MakeAttention() {
-  return {kDimTiles * kDimTile,
-          kColumnTiles * kTileTokens,
-          {{"Attention", KernelEntry<&Attention<Kv, kDimTiles, kColumnTiles>>(), kAttentionThreads},
-           sizeof(AttentionShared<Kv, kDimTiles, kColumnTiles>)}};
-}
-
-template <typename Kv>
-std::vector<AttentionKernel> MakeAttentionKernels() {
-  std::vector<AttentionKernel> kernels = {MakeAttention<Kv, 4, 1>(),
-                                          MakeAttention<Kv, 4, Kv::kWideColumnTiles>(),
-                                          MakeAttention<Kv, 8, 1>()};
-  if constexpr (Kv::kWideColumnTiles > 2) {
-    kernels.push_back(MakeAttention<Kv, 8, Kv::kWideColumnTiles / 2>());
-  }
-  kernels.push_back(MakeAttention<Kv, 16, 1>());
-  return kernels;
-}
-
-// What takes long to compile is instantiated in files of its own (../runtime/*.cu).
 inline KernelSet MakeKernelSet() {
   KernelSet set;
   set.f32_product = MakeProductKernels<F32Format>();

@@ -3,6 +3,7 @@
 //
 // A type has
 //   kWideColumnTiles  how many eights of queries fit into the registers, with heads of 64
+//   kFetchesAhead  whether there are registers for several tiles of dimensions that are under way
 //   Queries  what lies in shared memory of eight queries and kDimTile dimensions; Store
 //   Score    accumulates one tile of dimensions of the scores: rows are keys, columns queries, in
 //   the
@@ -18,11 +19,12 @@
 namespace luna::backend::cuda {
 inline namespace LUNA_KERNELS {
 
-// The rows of keys (or values) that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a
-// slab. Null for a token that nobody may see: it counts as zeros.
+// The rows of keys that a lane reads: of the tokens lane / 4 and lane / 4 + 8 of a slab; their
+// values are values_offset further on. A token that nobody may see counts as zeros: its row is
+// somebody else's, so that no load depends on a condition.
 struct KvRows {
-  const std::byte* first;
-  const std::byte* second;
+  const std::byte* row[2];
+  bool there[2];
 };
 
 // Of one tile, in the order of a fragment: a lane reads four neighbours of each of its rows, the
@@ -31,6 +33,7 @@ struct KvRows {
 struct Bf16Kv {
   static constexpr int kElementBytes = 2;
   static constexpr int kWideColumnTiles = 4;
+  static constexpr bool kFetchesAhead = true;
 
   struct alignas(16) Queries {
     uint32_t high[2], low[2];  // of each lane
@@ -52,17 +55,28 @@ struct Bf16Kv {
   struct alignas(8) Words2 {
     uint32_t x, y;
   };
-  LUNA_DEVICE static Words2 Read(const std::byte* row, int tile, int lane) {
-    if (row == nullptr) return {0, 0};
-    return reinterpret_cast<const Words2*>(row)[tile * 4 + lane % 4];
+  // A lane's part of a tile of dimensions of its two rows; zeros where `there` is false.
+  struct Fetched {
+    Words2 row[2];
+  };
+  LUNA_DEVICE static Fetched Fetch(const KvRows& rows, int64_t offset, int tile, bool there,
+                                   int lane) {
+    Fetched fetched;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const auto* words = reinterpret_cast<const Words2*>(rows.row[r] + offset);
+      const Words2 read = words[(there ? tile : 0) * 4 + lane % 4];
+      const bool seen = there && rows.there[r];
+      fetched.row[r] = {seen ? read.x : 0u, seen ? read.y : 0u};
+    }
+    return fetched;
   }
 
   struct KeyTile {
     uint32_t a[4];
   };
-  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int lane) {
-    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
-    return {{first.x, second.x, first.y, second.y}};
+  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) {
+    return {{f.row[0].x, f.row[1].x, f.row[0].y, f.row[1].y}};
   }
   LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
                                 int lane) {
@@ -88,12 +102,11 @@ struct Bf16Kv {
   struct ValueTile {
     uint32_t a[4];
   };
-  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
-    const Words2 first = Read(rows.first, tile, lane), second = Read(rows.second, tile, lane);
-    return {{TransposeMatrix(first.x), TransposeMatrix(first.y), TransposeMatrix(second.x),
-             TransposeMatrix(second.y)}};
+  LUNA_DEVICE static ValueTile Values(const Fetched& f, int) {
+    return {{TransposeMatrix(f.row[0].x), TransposeMatrix(f.row[0].y), TransposeMatrix(f.row[1].x),
+             TransposeMatrix(f.row[1].y)}};
   }
-  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w, int) {
     MmaBf16(c, values.a, w.high);
     MmaBf16(c, values.a, w.low);
   }
@@ -104,10 +117,12 @@ struct Bf16Kv {
   }
 };
 
-// One fused multiply-add after the other.
+// One fused multiply-add after the other. The barriers keep the compiler from loading many tiles at
+// a time, for which there are no registers.
 struct F32Kv {
   static constexpr int kElementBytes = 4;
   static constexpr int kWideColumnTiles = 2;
+  static constexpr bool kFetchesAhead = false;
 
   // [kTileTokens][kDimTile]
   static constexpr int kQueryBytes = kTileTokens * kDimTile * static_cast<int>(sizeof(float));
@@ -119,14 +134,27 @@ struct F32Kv {
     }
   }
 
-  struct KeyTile {
-    const float* rows[2];  // may be null
+  // Where a lane's part of a tile of dimensions of its two rows is; null: zeros.
+  struct Fetched {
+    const float* row[2];
   };
-  LUNA_DEVICE static const float* TileOf(const std::byte* row, int tile) {
-    return row == nullptr ? nullptr : reinterpret_cast<const float*>(row) + tile * kDimTile;
+  LUNA_DEVICE static Fetched Fetch(const KvRows& rows, int64_t offset, int tile, bool there, int) {
+    Fetched fetched;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      fetched.row[r] = there && rows.there[r]
+                           ? reinterpret_cast<const float*>(rows.row[r] + offset) + tile * kDimTile
+                           : nullptr;
+    }
+    return fetched;
   }
-  LUNA_DEVICE static KeyTile ReadKeys(const KvRows& rows, int tile, int) {
-    return {{TileOf(rows.first, tile), TileOf(rows.second, tile)}};
+
+  struct KeyTile {
+    const float* rows[2];
+  };
+  LUNA_DEVICE static KeyTile Keys(const Fetched& f, int) {
+    SyncWarp();
+    return {{f.row[0], f.row[1]}};
   }
   LUNA_DEVICE static void Score(float (&c)[4], const KeyTile& keys, const std::byte* queries,
                                 int lane) {
@@ -149,44 +177,32 @@ struct F32Kv {
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
   }
 
-  // Of the lane's two queries, all tokens of the slab.
+  // As the scores lie; a token's are handed round where its values are read.
   struct Weights {
-    float p[kSlabTokens][2];
+    float p[4];
   };
-  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int lane) {
-    Weights w;
-#pragma unroll
-    for (int i = 0; i < kSlabTokens; ++i) {
-      const int from = i % 8 * 4 + lane % 4;
-      w.p[i][0] = ShuffleFrom(p[i / 8 * 2], from);
-      w.p[i][1] = ShuffleFrom(p[i / 8 * 2 + 1], from);
-    }
-    return w;
+  LUNA_DEVICE static Weights MakeWeights(const float (&p)[4], int) {
+    return {{p[0], p[1], p[2], p[3]}};
   }
 
-  // Of the lane's two dimensions, all tokens of the slab.
-  struct ValueTile {
-    float v[kSlabTokens][2];
-  };
-  LUNA_DEVICE static ValueTile ReadValues(const KvRows& rows, int tile, int lane) {
-    ValueTile values;
+  using ValueTile = Fetched;
+  LUNA_DEVICE static ValueTile Values(const Fetched& f, int) { return f; }
+  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w,
+                                int lane) {
 #pragma unroll
     for (int i = 0; i < kSlabTokens; ++i) {
-      const auto mine = reinterpret_cast<uint64_t>(i < 8 ? rows.first : rows.second);
-      const auto row = reinterpret_cast<const std::byte*>(ShuffleFrom(mine, i % 8 * 4));
-      const float* of_tile = TileOf(row, tile);
-      values.v[i][0] = of_tile == nullptr ? 0.0f : of_tile[lane / 4];
-      values.v[i][1] = of_tile == nullptr ? 0.0f : of_tile[lane / 4 + 8];
-    }
-    return values;
-  }
-  LUNA_DEVICE static void Value(float (&c)[4], const ValueTile& values, const Weights& w) {
-#pragma unroll
-    for (int i = 0; i < kSlabTokens; ++i) {
-      c[0] = fmaf(values.v[i][0], w.p[i][0], c[0]);
-      c[1] = fmaf(values.v[i][0], w.p[i][1], c[1]);
-      c[2] = fmaf(values.v[i][1], w.p[i][0], c[2]);
-      c[3] = fmaf(values.v[i][1], w.p[i][1], c[3]);
+      if (i % 4 == 0) SyncWarp();
+      const int from = i % 8 * 4;
+      const auto mine = reinterpret_cast<uint64_t>(values.row[i / 8]);
+      const auto* row = reinterpret_cast<const float*>(ShuffleFrom(mine, from));
+      const float p = ShuffleFrom(w.p[i / 8 * 2], from + lane % 4);
+      const float q = ShuffleFrom(w.p[i / 8 * 2 + 1], from + lane % 4);
+      const float first = row == nullptr ? 0.0f : row[lane / 4];
+      const float second = row == nullptr ? 0.0f : row[lane / 4 + 8];
+      c[0] = fmaf(first, p, c[0]);
+      c[1] = fmaf(first, q, c[1]);
+      c[2] = fmaf(second, p, c[2]);
+      c[3] = fmaf(second, q, c[3]);
     }
   }
   LUNA_DEVICE static int Dimension(int lane, int i) { return lane / 4 + i / 2 * 8; }

@@ -17,7 +17,8 @@
 // The inline namespace of all kernels: a test that links those of a GPU and the emulation's has
 // both, not one of them under both names.
 #define LUNA_KERNELS compiled
-#define LUNA_KERNEL __global__
+// Of its translation unit alone: kernels stand in headers.
+#define LUNA_KERNEL static __global__
 #define LUNA_DEVICE __device__ __forceinline__
 // At most `threads` a block, and so few registers that a multiprocessor has at least `blocks`.
 #define LUNA_BLOCK_OF(threads, blocks) __launch_bounds__(threads, blocks)
@@ -59,8 +60,7 @@ LUNA_DEVICE T ShuffleFrom(T value, int lane) {
 //   b  rows 2t and 2t + 1, the second register 8 further; column g
 //   c  [g][2t], [g][2t + 1], [g + 8][2t], [g + 8][2t + 1]
 LUNA_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -88,7 +88,7 @@ LUNA_DEVICE void LoadMatricesTransposed(uint32_t (&r)[4], const void* row) {
 // next, and is given rows 2 (l % 4) and the next of column l / 4. movmatrix.
 LUNA_DEVICE uint32_t TransposeMatrix(uint32_t pair) {
   uint32_t transposed;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
   return transposed;
 }
 

@@ -27,22 +27,20 @@ LUNA_DEVICE ProductColumns ColumnsOf(const ProductArgs& args) {
   return {nullptr, header.num_tokens};
 }
 
-LUNA_DEVICE Inputs InputsOf(const ProductArgs& args) {
-  const bool normed = args.norm.kind != Norm::kNone;
-  return {args.x, args.x_stride, normed ? args.norm.weight : nullptr, args.norm.bias};
-}
-
 // Rows and statistics of kCount columns from `first` on, to shared memory. Ends with a barrier.
-template <int kCount>
+template <int kCount, bool kNormed>
 LUNA_DEVICE void PrepareColumns(const ProductArgs& args, const ProductColumns& columns, int first,
                                 int* rows, Statistics* statistics) {
-  for (int i = ThreadIndex(); i < kCount; i += BlockThreads()) {
-    const int column = first + i;
-    const int row = column >= columns.count   ? -1
-                    : columns.rows == nullptr ? column
-                                              : columns.rows[column];
-    rows[i] = row;
-    statistics[i] = row < 0 ? Statistics{0.0f, 0.0f} : StatisticsOf(args.norm, row);
+  for (int i = ThreadIndex(); i < kCount * kStatisticsLanes; i += BlockThreads()) {
+    const int column = first + i / kStatisticsLanes;
+    const bool there = column < columns.count;
+    const int row = !there ? -1 : columns.rows == nullptr ? column : columns.rows[column];
+    Statistics found = {0.0f, 1.0f};
+    if constexpr (kNormed) found = StatisticsOf(args.norm, there ? row : 0, i);
+    if (i % kStatisticsLanes == 0) {
+      rows[i / kStatisticsLanes] = row;
+      statistics[i / kStatisticsLanes] = found;
+    }
   }
   SyncThreads();
 }
@@ -83,23 +81,24 @@ template <int kColumnTiles>
 struct NarrowShared {
   int rows[kColumnTiles * kTileTokens];
   Statistics statistics[kColumnTiles * kTileTokens];
-  alignas(16) float parts[kParts][kColumnTiles][kWarpSize][4];
+  Float4 parts[kParts][kColumnTiles][kWarpSize];
 };
 
-// Up to kColumnTiles * kTileTokens tokens. Grid: (tiles). A block has one tile, each of its warps
-// one part of the inputs: all of the device reads weights, each once.
-template <typename Format, int kColumnTiles>
-LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 1) NarrowProduct(const ProductArgs args) {
+// A block's work, on one tile and kColumnTiles * kTileTokens columns.
+template <typename Format, int kColumnTiles, bool kNormed>
+LUNA_DEVICE void MultiplyNarrow(const ProductArgs& args, const ProductColumns& columns) {
   auto& shared = *reinterpret_cast<NarrowShared<kColumnTiles>*>(SharedMemory());
-  const ProductColumns columns = ColumnsOf(args);
-  PrepareColumns<kColumnTiles * kTileTokens>(args, columns, 0, shared.rows, shared.statistics);
+  constexpr int kColumns = kColumnTiles * kTileTokens;
+  const int first_column = BlockIndexY() * kColumns;
+  PrepareColumns<kColumns, kNormed>(args, columns, first_column, shared.rows, shared.statistics);
 
   const int tile = BlockIndexX();
   const int part = ThreadIndex() / kWarpSize, lane = ThreadIndex() % kWarpSize;
   const int per_part = GroupsPerPart(args.groups);
   const int begin = part * per_part, end = Smaller(args.groups, begin + per_part);
-  const Inputs inputs = InputsOf(args);
+  const Inputs<kNormed> inputs = {args.x, args.x_stride, args.norm.weight, args.norm.bias};
   float acc[kColumnTiles][4] = {};
+#pragma unroll Format::kUnrolledGroups
   for (int group = begin; group < end; ++group) {
     MultiplyGroup<Format>(args, tile, group, lane, acc, [&](int step, int c) {
       int rows[Format::kLaneColumns];
@@ -116,21 +115,35 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 1) NarrowProduct(const ProductAr
   }
 #pragma unroll
   for (int c = 0; c < kColumnTiles; ++c) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) shared.parts[part][c][lane][i] = acc[c][i];
+    shared.parts[part][c][lane] = {acc[c][0], acc[c][1], acc[c][2], acc[c][3]};
   }
   SyncThreads();
 
-  const int num_parts = (args.groups + per_part - 1) / per_part;
   for (int c = part; c < kColumnTiles; c += kParts) {
-    if (c * kTileTokens >= columns.count) break;
-    float total[4];
+    if (first_column + c * kTileTokens >= columns.count) break;
+    float total[4] = {};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      total[i] = shared.parts[0][c][lane][i];
-      for (int p = 1; p < num_parts; ++p) total[i] += shared.parts[p][c][lane][i];
+    for (int p = 0; p < kParts; ++p) {
+      if (p * per_part >= args.groups) break;
+      const Float4 of_part = shared.parts[p][c][lane];
+      const float values[4] = {of_part.x, of_part.y, of_part.z, of_part.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total[i] = p == 0 ? values[i] : total[i] + values[i];
     }
-    Finish(args, tile, c * kTileTokens, columns.count, total, lane);
+    Finish(args, tile, first_column + c * kTileTokens, columns.count, total, lane);
+  }
+}
+
+// Grid: (tiles, columns / (kColumnTiles * kTileTokens) rounded up). Each warp of a block has one
+// part of the inputs, so that all of the device reads weights.
+template <typename Format, int kColumnTiles>
+LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 1) NarrowProduct(const ProductArgs args) {
+  const ProductColumns columns = ColumnsOf(args);
+  if (columns.count <= static_cast<int>(BlockIndexY()) * kColumnTiles * kTileTokens) return;
+  if (args.norm.kind == Norm::kNone) {
+    MultiplyNarrow<Format, kColumnTiles, false>(args, columns);
+  } else {
+    MultiplyNarrow<Format, kColumnTiles, true>(args, columns);
   }
 }
 
@@ -148,16 +161,14 @@ struct WideShared {
   alignas(16) std::byte staged[2][kWideColumnTiles][kStagedBytes];
 };
 
-// Grid: (tiles / kWideTiles, tokens / kWideColumns), rounded up. A block takes kWideTiles tiles and
-// kWideColumns tokens, whose inputs it prepares once for all its warps; a warp has one tile and
-// half of the tokens.
-template <typename Format>
-LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 2) WideProduct(const ProductArgs args) {
+// A block takes kWideTiles tiles and kWideColumns tokens, whose inputs it prepares once for all its
+// warps; a warp has one tile and half of the tokens.
+template <typename Format, bool kNormed>
+LUNA_DEVICE void MultiplyWide(const ProductArgs& args, const ProductColumns& columns) {
   auto& shared = *reinterpret_cast<WideShared*>(SharedMemory());
-  const ProductColumns columns = ColumnsOf(args);
   const int first_column = BlockIndexY() * kWideColumns;
-  if (first_column >= columns.count) return;
-  PrepareColumns<kWideColumns>(args, columns, first_column, shared.rows, shared.statistics);
+  PrepareColumns<kWideColumns, kNormed>(args, columns, first_column, shared.rows,
+                                        shared.statistics);
 
   const int warp = ThreadIndex() / kWarpSize, lane = ThreadIndex() % kWarpSize;
   const int tile = BlockIndexX() * kWideTiles + warp % kWideTiles;
@@ -165,7 +176,7 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 2) WideProduct(const ProductArgs
   const bool has_tile = tile < args.tiles;
 
   // What this thread stages: a quarter of one token's inputs.
-  const Inputs inputs = InputsOf(args);
+  const Inputs<kNormed> inputs = {args.x, args.x_stride, args.norm.weight, args.norm.bias};
   const int column = ThreadIndex() / 4, quarter = ThreadIndex() % 4;
   const int row = shared.rows[column];
   const Statistics statistics = shared.statistics[column];
@@ -207,6 +218,18 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 2) WideProduct(const ProductArgs
   for (int c = 0; c < kWarpColumnTiles; ++c) {
     const int at = first_column + (first_tile + c) * kTileTokens;
     if (at < columns.count) Finish(args, tile, at, columns.count, total[c], lane);
+  }
+}
+
+// Grid: (tiles / kWideTiles, tokens / kWideColumns), rounded up.
+template <typename Format>
+LUNA_KERNEL void LUNA_BLOCK_OF(kProductThreads, 2) WideProduct(const ProductArgs args) {
+  const ProductColumns columns = ColumnsOf(args);
+  if (columns.count <= static_cast<int>(BlockIndexY()) * kWideColumns) return;
+  if (args.norm.kind == Norm::kNone) {
+    MultiplyWide<Format, false>(args, columns);
+  } else {
+    MultiplyWide<Format, true>(args, columns);
   }
 }
 

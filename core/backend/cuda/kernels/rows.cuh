@@ -68,7 +68,10 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) Embed(const EmbedArgs args) {
 LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) AddNorm(const AddNormArgs args) {
   auto& statistics = *reinterpret_cast<Statistics*>(SharedMemory());
   for (int token = BlockIndexX(); token < args.header->num_tokens; token += GridX()) {
-    if (ThreadIndex() == 0) statistics = StatisticsOf(args.norm, token);
+    if (ThreadIndex() < kWarpSize) {
+      const Statistics found = StatisticsOf(args.norm, token, ThreadIndex());
+      if (ThreadIndex() == 0) statistics = found;
+    }
     SyncThreads();
     const float scale = statistics.scale;
     const int64_t at = int64_t{token} * args.stride;

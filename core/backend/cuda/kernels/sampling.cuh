@@ -12,8 +12,8 @@
 //   a draw, with any of top-k, top-p, min-p           3
 //   edits                                            +1
 //   log-probabilities, those of the most probable    +1, +2
-//   more kept by top-k, or by top-p, than threads    +2 or +3 for each
-//   more candidates than threads in a bin            +3, +2 again for every 11 bits of the order
+//   more kept by top-k, or by top-p, than threads    +2 for each
+//   more candidates than threads in a bin            +3, and +2 for every further 11 bits
 //
 // Only the pass that adds up weights, and that of the log-probabilities, takes the exponential of
 // every logit (in double, so that weights are the reference's); of what cannot weigh anything it is
@@ -23,7 +23,8 @@
 // device's, whose last bit may differ from the host's: a weight then differs by one of 2^-40 where
 // it lies that near a whole number, and a choice only if the draw falls into that difference. Under
 // the emulation exp is the host's, and choices are the reference's to the bit. Where two logits
-// differ in their weights, exp is taken to keep their order.
+// differ in their weights, exp is taken to keep their order. Compile it without contraction
+// (-fmad=false): products are rounded before they are added, as on the host.
 #ifndef LUNA_CORE_BACKEND_CUDA_KERNELS_SAMPLING_CUH_
 #define LUNA_CORE_BACKEND_CUDA_KERNELS_SAMPLING_CUH_
 
@@ -41,9 +42,9 @@ inline namespace LUNA_KERNELS {
 inline constexpr double kUnitWeight = 0x1p40;
 inline constexpr double kWeighsNothing = -27.73;  // as in sample::Sampler
 // A little further, for bins are made in float.
-inline constexpr float kReach = 27.74f;
+inline constexpr float kSampleReach = 27.74f;
 
-LUNA_DEVICE uint64_t Weight(float logit, float largest, double temperature) {
+LUNA_DEVICE uint64_t SampleWeight(float logit, float largest, double temperature) {
   const double distance = static_cast<double>(logit) - static_cast<double>(largest);
   const double exponent = temperature == 1.0 ? distance : distance / temperature;
   if (exponent < kWeighsNothing) return 0;
@@ -51,26 +52,26 @@ LUNA_DEVICE uint64_t Weight(float logit, float largest, double temperature) {
 }
 
 // As in sample::Sampler: within the range of float, and -Inf stays.
-LUNA_DEVICE float Changed(float from, float to) {
+LUNA_DEVICE float ChangedLogit(float from, float to) {
   if (from == -kFloatInfinity) return from;
   if (to < -kFloatMax) return -kFloatMax;
   return to > kFloatMax ? kFloatMax : to;
 }
 
 // What becomes of a logit; `marks` and `first_bias` as in SampleEdit.
-LUNA_DEVICE float Edited(float logit, uint32_t marks, int first_bias, const SampleRow& row,
-                         const SampleBias* biases) {
+LUNA_DEVICE float EditedLogit(float logit, uint32_t marks, int first_bias, const SampleRow& row,
+                              const SampleBias* biases) {
   if (row.repetition_penalty != 1.0f && (marks & SampleEdit::kSeen) != 0) {
-    logit = Changed(logit,
-                    logit > 0.0f ? logit / row.repetition_penalty : logit * row.repetition_penalty);
+    logit = ChangedLogit(
+        logit, logit > 0.0f ? logit / row.repetition_penalty : logit * row.repetition_penalty);
   }
   const uint32_t times = marks / SampleEdit::kOneOutput;
   if (times > 0 && (row.presence_penalty != 0.0f || row.frequency_penalty != 0.0f)) {
     const float penalty = row.presence_penalty + row.frequency_penalty * static_cast<float>(times);
-    logit = Changed(logit, logit - penalty);
+    logit = ChangedLogit(logit, logit - penalty);
   }
   for (int i = first_bias; i >= 0; i = biases[i].next) {
-    logit = Changed(logit, logit + biases[i].bias);
+    logit = ChangedLogit(logit, logit + biases[i].bias);
   }
   return (marks & SampleEdit::kMasked) != 0 ? -kFloatInfinity : logit;
 }
@@ -95,7 +96,7 @@ class RowSampler {
         select_(&memory->select, logits_, args.vocab_size) {}
 
   LUNA_DEVICE void Sample() {
-    const Extent raw = Measure();
+    const Extremes raw = FindExtremes();
     if (raw.best == 0 || ValueOfKey(raw.best) == -kFloatInfinity) {
       return Finish(SampleStatus::kNotFinite, 0, 0.0f);
     }
@@ -103,15 +104,15 @@ class RowSampler {
       KeepLogSum(ValueOfKey(raw.best));
       if (row_.num_logprobs > 0) WriteTop(raw);
     }
-    Extent extent = raw;
+    Extremes extremes = raw;
     if (row_.num_edits > 0 || row_.pending >= 0) {
       Edit();
-      extent = Measure();
+      extremes = FindExtremes();
     }
-    if (ValueOfKey(extent.best) == -kFloatInfinity) {
+    if (ValueOfKey(extremes.best) == -kFloatInfinity) {
       return Finish(SampleStatus::kAllMasked, 0, 0.0f);
     }
-    const int token = row_.temperature == 0.0f ? IndexOfKey(extent.best) : Draw(extent);
+    const int token = row_.temperature == 0.0f ? IndexOfKey(extremes.best) : Draw(extremes);
     float logprob = 0.0f;
     if (row_.num_logprobs >= 0) {
       logprob = static_cast<float>(static_cast<double>(Raw(token)) - memory_->log_sum);
@@ -122,7 +123,7 @@ class RowSampler {
  private:
   using Select = BlockSelect<kThreads>;
 
-  struct Extent {
+  struct Extremes {
     uint64_t best;   // key of the first candidate; 0 if a logit is NaN or +Inf
     float smallest;  // above -Inf
   };
@@ -137,7 +138,7 @@ class RowSampler {
     }
   };
 
-  LUNA_DEVICE Extent Measure() {
+  LUNA_DEVICE Extremes FindExtremes() {
     bool usable = true;
     float largest = -kFloatInfinity;
     int best = 0;
@@ -167,10 +168,10 @@ class RowSampler {
   }
 
   // The row's num_logprobs first candidates, a block of them at a time.
-  LUNA_DEVICE void WriteTop(const Extent& extent) {
+  LUNA_DEVICE void WriteTop(const Extremes& extremes) {
     SampleTop* top = args_.results.top + static_cast<int64_t>(row_index_) * args_.top_capacity;
     const auto one = [](float) { return uint64_t{1}; };
-    select_.SetBins(ValueOfKey(extent.best), extent.smallest, kReach, true);
+    select_.SetBins(ValueOfKey(extremes.best), extremes.smallest, kSampleReach, true);
     uint64_t after = 0;
     for (int done = 0; done < row_.num_logprobs; done += kThreads) {
       if (done == 0 || !select_.summed()) select_.Sum(Select::kLastKey, one);
@@ -213,13 +214,13 @@ class RowSampler {
         memory_->pending_edited = 1;
       }
       edit.raw = logits_[token];
-      logits_[token] = Edited(logits_[token], marks, edit.first_bias, row_, biases);
+      logits_[token] = EditedLogit(logits_[token], marks, edit.first_bias, row_, biases);
     }
     SyncThreads();
     if (ThreadIndex() == 0 && pending >= 0 && memory_->pending_edited == 0) {
       memory_->raw = logits_[pending];
-      logits_[pending] =
-          Edited(logits_[pending], SampleEdit::kSeen + SampleEdit::kOneOutput, -1, row_, biases);
+      logits_[pending] = EditedLogit(logits_[pending], SampleEdit::kSeen + SampleEdit::kOneOutput,
+                                     -1, row_, biases);
     }
     SyncThreads();
   }
@@ -244,15 +245,15 @@ class RowSampler {
     double temperature;
 
     LUNA_DEVICE uint64_t operator()(float value) const {
-      return counts ? uint64_t{1} : Weight(value, largest, temperature);
+      return counts ? uint64_t{1} : SampleWeight(value, largest, temperature);
     }
   };
 
   // Where top-k ends, where top-p and min-p end, where the draw falls: three cuts of one order.
-  LUNA_DEVICE int Draw(const Extent& extent) {
+  LUNA_DEVICE int Draw(const Extremes& extremes) {
     enum Cut { kTopK, kTopP, kDraw };
-    CandidateMeasure measure = {false, ValueOfKey(extent.best), row_.temperature};
-    select_.SetBins(measure.largest, extent.smallest, kReach * row_.temperature, false);
+    CandidateMeasure measure = {false, ValueOfKey(extremes.best), row_.temperature};
+    select_.SetBins(measure.largest, extremes.smallest, kSampleReach * row_.temperature, false);
 
     uint64_t last_key = Select::kLastKey;
     uint64_t kept = 0;
@@ -266,6 +267,7 @@ class RowSampler {
         if (!(static_cast<double>(one) < least)) heavy += one;
         return one;
       };
+      // The sums up to each candidate, anew where the measure or the memory is another.
       if (gathered && cut == kTopP) {
         kept = Remeasure(last_key, split);
       } else if (!gathered && (cut != kDraw || !select_.summed())) {
@@ -273,6 +275,7 @@ class RowSampler {
         if (cut != kDraw) kept = sum;
       }
 
+      // Which of them ends the cut, unless it cuts nothing off.
       Goal goal = {false, static_cast<double>(row_.top_k)};
       if (cut == kTopK && kept <= static_cast<uint64_t>(row_.top_k)) continue;
       if (cut == kTopP) {

@@ -1,4 +1,4 @@
-#include "core/backend/cuda/kernels/kernel_set.cuh"
+#include "core/backend/cuda/kernels/product_kernels.cuh"
 
 namespace luna::backend::cuda {
 template ProductKernels MakeProductKernels<Bf16Format>();

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -75,6 +75,21 @@ class CudaDevice final : public Device {
     cudaFreeHost(memory);
   }
 
+  absl::Status Load(const Kernel& kernel, int64_t shared_bytes) override {
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel.entry);
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+        error == cudaErrorUnsupportedPtxVersion) {
+      cudaGetLastError();
+      return absl::UnimplementedError(absl::StrCat(kernel.name, " was not compiled for ",
+                                                   AbslView(info_.name), ": ", Describe(error)));
+    }
+    LUNA_RETURN_IF_ERROR(Check(error, kernel.name));
+    return Check(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared_bytes)),
+                 kernel.name);
+  }
+
   absl::Status CopyIn(void* device, const void* staging, int64_t bytes) override {
     return Copy(device, staging, bytes, cudaMemcpyHostToDevice);
   }
@@ -90,12 +105,6 @@ class CudaDevice final : public Device {
 
   absl::Status Launch(const Kernel& kernel, const Grid& grid, int64_t shared_bytes,
                       const void* args) override {
-    if (shared_bytes > kSharedBytesWithoutAsking && permitted_.insert(kernel.entry).second) {
-      LUNA_RETURN_IF_ERROR(
-          Check(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     static_cast<int>(shared_bytes)),
-                kernel.name));
-    }
     void* arguments[] = {const_cast<void*>(args)};
     return Check(cudaLaunchKernel(kernel.entry,
                                   dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
@@ -134,12 +143,11 @@ class CudaDevice final : public Device {
   }
 
  private:
-  static constexpr int64_t kSharedBytesWithoutAsking = 48 << 10;
-
   absl::Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
     return Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_), "copy");
   }
 
+  // What was asked for is known here, and what is left.
   absl::Status CheckMemory(cudaError_t error, std::string_view purpose, int64_t bytes) {
     if (error != cudaErrorMemoryAllocation) return Check(error, purpose);
     cudaGetLastError();  // is told once, and not to whoever comes next
@@ -150,66 +158,98 @@ class CudaDevice final : public Device {
                                                      free_bytes, " of ", total_bytes, " free"));
   }
 
-  // A fault in a kernel or of the driver stays: whatever is asked later fails with it too.
+  // A fault that spoiled the context stays: whatever is asked later fails with it too.
   absl::Status Check(cudaError_t error, std::string_view what) {
-    if (error == cudaSuccess && !lost_) return absl::OkStatus();
-    if (error == cudaSuccess) error = lost_error_;
+    if (lost_.has_value()) error = *lost_;
+    if (error == cudaSuccess) return absl::OkStatus();
     cudaGetLastError();
-    if (!lost_ && !IsSticky(error)) {
-      return absl::InternalError(absl::StrCat(AbslView(what), ": ", Describe(error)));
+    if (SpoilsContext(error)) {
+      lost_ = error;
+      return absl::UnavailableError(
+          absl::StrCat(AbslView(info_.name), " is lost: ", AbslView(what), ": ", Describe(error)));
     }
-    lost_ = true;
-    lost_error_ = error;
-    return absl::UnavailableError(
-        absl::StrCat(info_.name, " is lost: ", AbslView(what), ": ", Describe(error)));
+    const std::string message = absl::StrCat(AbslView(what), ": ", Describe(error));
+    if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
+    return absl::InternalError(message);
   }
-  static bool IsSticky(cudaError_t error) {
+  // NVIDIA, "CUDA Runtime API", cudaError_t: "leaves the process in an inconsistent state", and a
+  // device that is gone.
+  static bool SpoilsContext(cudaError_t error) {
     switch (error) {
-      case cudaErrorInvalidValue:
-      case cudaErrorInvalidConfiguration:
-      case cudaErrorLaunchOutOfResources:
-      case cudaErrorMemoryAllocation:
-      case cudaErrorNotSupported:
-        return false;
-      default:
+      case cudaErrorECCUncorrectable:
+      case cudaErrorNvlinkUncorrectable:
+      case cudaErrorContextIsDestroyed:
+      case cudaErrorIllegalAddress:
+      case cudaErrorLaunchTimeout:
+      case cudaErrorAssert:
+      case cudaErrorHardwareStackError:
+      case cudaErrorIllegalInstruction:
+      case cudaErrorMisalignedAddress:
+      case cudaErrorInvalidAddressSpace:
+      case cudaErrorInvalidPc:
+      case cudaErrorLaunchFailure:
+      case cudaErrorExternalDevice:
+      case cudaErrorDevicesUnavailable:
+      case cudaErrorNoDevice:
+      case cudaErrorSystemNotReady:
+      case cudaErrorUnknown:
         return true;
+      default:
+        return false;
     }
   }
 
   const DeviceInfo info_;
   const cudaStream_t stream_;
-  std::set<const void*> permitted_;  // kernels that may have more shared memory
-  bool lost_ = false;
-  cudaError_t lost_error_ = cudaSuccess;
+  std::optional<cudaError_t> lost_;
 };
 
 absl::Status NoDevice(std::string_view why) {
+  return absl::NotFoundError(absl::StrCat("no CUDA device: ", AbslView(why)));
+}
+
+absl::Status Unusable(std::string_view why) {
   return absl::UnavailableError(absl::StrCat("no usable CUDA device: ", AbslView(why)));
 }
+
+// 12080: 12.8.
+std::string VersionOf(int number) { return absl::StrCat(number / 1000, ".", number % 1000 / 10); }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
-  int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    return NoDevice(Describe(error));
+  int driver = 0, runtime = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    return NoDevice("there is no driver");
   }
-  if (count == 0) return NoDevice("there is none");
+  cudaRuntimeGetVersion(&runtime);
+  switch (const cudaError_t error = cudaGetDeviceCount(&count); error) {
+    case cudaSuccess:
+      break;
+    case cudaErrorNoDevice:
+      return NoDevice("the driver finds none");
+    case cudaErrorInsufficientDriver:
+      return Unusable(absl::StrCat("the driver is for CUDA ", VersionOf(driver),
+                                   "; this server needs one for ", VersionOf(runtime)));
+    default:
+      return Unusable(Describe(error));
+  }
+  if (count == 0) return NoDevice("the driver finds none");
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {
-    return NoDevice(Describe(error));
+    return Unusable(Describe(error));
   }
   if (properties.major < kOldestMajor) {
-    return NoDevice(absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
+    return Unusable(absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
                                  properties.minor, "; at least ", kOldestMajor, ".0 is needed"));
   }
   cudaStream_t stream = nullptr;
   if (const cudaError_t error = cudaSetDevice(0); error != cudaSuccess) {
-    return NoDevice(Describe(error));
+    return Unusable(Describe(error));
   }
   if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
       error != cudaSuccess) {
-    return NoDevice(Describe(error));
+    return Unusable(Describe(error));
   }
   return std::make_unique<CudaDevice>(
       DeviceInfo{.name = properties.name,

@@ -11,9 +11,9 @@
 
 namespace luna::backend::cuda {
 
-// The first device of those that CUDA_VISIBLE_DEVICES leaves. UNAVAILABLE, with what the runtime
-// says, where there is no driver, no device, or none that the kernels were compiled for (compute
-// capability 8.0 and up).
+// The first device of those that CUDA_VISIBLE_DEVICES leaves. NOT_FOUND where there is no driver,
+// no device or no CUDA in this build; UNAVAILABLE, with the reason, where what is there cannot be
+// used (an older driver than the runtime needs, a compute capability below 8.0).
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice();
 
 // Those that nvcc compiled.

@@ -4,8 +4,8 @@
 namespace luna::backend::cuda {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
-  return absl::UnavailableError(
-      "no usable CUDA device: this server was built without CUDA (nvcc was not found, or "
+  return absl::NotFoundError(
+      "no CUDA device: this server was built without CUDA (nvcc was not found, or "
       "-DLUNA_CUDA=OFF)");
 }
 
