@@ -10,7 +10,8 @@
 
 namespace luna::sched {
 
-// Made by the scheduler, reused from tick to tick; valid until its step was committed or abandoned.
+// Made by the scheduler, reused from tick to tick; valid while its step is in flight, and then
+// until the next plan is made.
 struct StepPlan {
   // Computes tokens [first, first + num_tokens) of its sequence.
   struct Row {

@@ -46,7 +46,7 @@ TEST(OptionsTest, DefaultsAreThoseOfTheHelp) {
   const std::string help = std::get<std::string>(*Parse({"--help"}));
   EXPECT_THAT(help, AllOf(HasSubstr("--listen HOST:PORT=127.0.0.1:50051"),
                           HasSubstr("--block-tokens TOKENS:[1, 1024]=16"),
-                          HasSubstr("--backend NAME:cpu|reference=cpu"),
+                          HasSubstr("--backend NAME:auto|cuda|cpu|reference=auto"),
                           HasSubstr("--drain-timeout DURATION=30s")));
 }
 

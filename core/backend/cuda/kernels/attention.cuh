@@ -132,7 +132,7 @@ LUNA_DEVICE void AttendSlab(const AttentionArgs& args, const AttentionTile& tile
   typename Kv::Fetched values[kFetched];
 
   float scores[kColumnTiles][4] = {};
-  constexpr int kUnrolled = !Kv::kFetchesAhead || kDimTiles == 16 ? 1 : 4;
+  [[maybe_unused]] constexpr int kUnrolled = !Kv::kFetchesAhead || kDimTiles == 16 ? 1 : 4;
 #pragma unroll kUnrolled
   for (int first = 0; first < kDimTiles; first += kFetched) {
     typename Kv::Fetched keys[kFetched];
