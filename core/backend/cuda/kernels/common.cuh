@@ -43,8 +43,7 @@ LUNA_DEVICE SplitPair Split(float a, float b) {
   return split;
 }
 
-// --- sums over a fragment of a product
-// -------------------------------------------------------------
+// --- sums over a fragment of a product -----------------------------------------------------------
 
 // Over the lanes that have the same columns of an mma's accumulators, in a fixed order.
 LUNA_DEVICE float SumOverRows(float value) {

@@ -23,8 +23,7 @@ LUNA_DEVICE float Activate(ActivationKind kind, float x) {
   return x / (1.0f + expf(-twice_u));
 }
 
-// --- keys and values
-// -------------------------------------------------------------------------------
+// --- keys and values -----------------------------------------------------------------------------
 
 LUNA_DEVICE std::byte* KvHead(const DeviceKv& kv, int block, int head, bool values) {
   return kv.data + block * kv.block_stride + head * kv.head_stride +
@@ -55,8 +54,7 @@ LUNA_DEVICE void StoreHead(const HeadsArgs& args, const KvSlot& slot, int row, i
           slot.offset, dim, value);
 }
 
-// --- the epilogues
-// ---------------------------------------------------------------------------------
+// --- the epilogues -------------------------------------------------------------------------------
 
 // The moments of rows `row` and row + 8 of each column, kTileRows rows in all, of which the first
 // `count` are there.
