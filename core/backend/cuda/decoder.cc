@@ -15,8 +15,6 @@ constexpr int kAttentionBlocks = 2;
 constexpr int kMaxPartials = 512;
 constexpr int64_t kFloat = sizeof(float);
 
-int RoundUpToGroup(int size) { return GroupsOf(size) * kGroupInputs; }
-
 int DivideUp(int a, int b) { return (a + b - 1) / b; }
 
 const ProductKernels& ProductsOf(const KernelSet& kernels, WeightsFormat format) {
@@ -141,15 +139,6 @@ absl::Status Decoder::AllocateScratch() {
                (PaddedHeadDim(config_.head_dim) + 2),
            kFloat, partials_));
   return Room("tickets", int64_t{kMaxPartials} * config_.num_kv_heads, sizeof(uint32_t), tickets_);
-}
-
-int64_t Decoder::scratch_bytes() const {
-  int64_t bytes = 0;
-  for (const DeviceMemory* memory : {&hidden_, &moments_, &projected_, &projected_moments_, &qkv_,
-                                     &q_, &attended_, &up_, &logits_, &partials_, &tickets_}) {
-    bytes += memory->bytes();
-  }
-  return bytes;
 }
 
 void Decoder::SetKv(const KvGeometry& geometry, std::byte* data) {

@@ -48,7 +48,6 @@ class Decoder {
   // How attention wants its work; the same for all steps.
   const AttentionPlan& attention_plan() const { return attention_plan_; }
   int64_t weights_bytes() const { return weights_.bytes(); }
-  int64_t scratch_bytes() const;
 
   // The pool is there from now on.
   void SetKv(const KvGeometry& geometry, std::byte* data);

@@ -19,10 +19,6 @@ constexpr int64_t kStagingBytes = int64_t{4} << 20;
 // Rows of a table that are brought over at a time.
 constexpr int64_t kTableRows = 64;
 
-int64_t RoundUpToGroup(int64_t size) {
-  return (size + kGroupInputs - 1) / kGroupInputs * kGroupInputs;
-}
-
 }  // namespace
 
 // Brings a model over, piece by piece through one staging buffer.
@@ -116,7 +112,7 @@ class Uploader {
   absl::Status Vector(const Tensor& tensor, const float*& out) {
     if (!tensor) return absl::OkStatus();
     std::vector<float> values = model::Dequantize(tensor);
-    values.resize(RoundUpToGroup(tensor.cols), 0.0f);
+    values.resize(RoundUpToGroup(static_cast<int>(tensor.cols)), 0.0f);
     return Copy("vector", values.data(), static_cast<int64_t>(values.size() * sizeof(float)), out);
   }
 

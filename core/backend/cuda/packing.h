@@ -31,6 +31,9 @@ std::vector<RowRef> GatedRows(const model::Tensor& gate, const model::Tensor& up
 std::vector<RowRef> HeadRows(const model::Tensor& tensor, const model::Tensor& bias, int head_dim,
                              bool rotated);
 
+// How many inputs a matrix has with the zeros that fill up its last group.
+constexpr int RoundUpToGroup(int inputs) { return GroupsOf(inputs) * kGroupInputs; }
+
 // The bytes of one tile's weights for one group.
 int64_t GroupBytes(WeightsFormat format);
 

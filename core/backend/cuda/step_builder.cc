@@ -49,6 +49,7 @@ StepBuilder::StepBuilder(const model::ModelConfig& config, const kv::KvLayout& l
       context_length_(config.context_length),
       num_groups_(layout.num_groups()),
       block_tokens_(layout.block_tokens) {
+  LUNA_CHECK_GE(plan.narrow_columns, plan.heads);
   LUNA_CHECK_GE(plan.wide_columns, plan.heads);
   for (const kv::LayerGroup& group : layout.groups) windows_.push_back(group.window);
   items_.reserve(max_tokens + plan.max_partials);
@@ -122,7 +123,7 @@ int64_t StepBuilder::Build(const batch::Batch& batch, std::byte* out, StepShape&
   const bool single_tokens = tokens == batch.num_sequences();
   shape = {.tokens = tokens,
            .samples = static_cast<int>(batch.samples.size()),
-           .narrow_attention = single_tokens && plan_.narrow_columns >= plan_.heads,
+           .narrow_attention = single_tokens,
            .attention_items = 0};
   columns_ = shape.narrow_attention ? plan_.narrow_columns : plan_.wide_columns;
 

@@ -18,7 +18,7 @@ namespace luna::backend::cuda {
 struct AttentionPlan {
   int heads = 0;  // query heads of a KV head
   int num_kv_heads = 0;
-  int narrow_columns = 0;  // of the kernel for single tokens, 0 if it has too few for the heads
+  int narrow_columns = 0;  // of the kernel for single tokens
   int wide_columns = 0;    // of the kernel for chunks
   // Blocks that are enough to keep the device busy: fewer are made more by sharing splits out.
   int target_blocks = 0;

@@ -22,7 +22,6 @@ class StepGraphs {
 
   // Null if none has room: the step is launched kernel by kernel then.
   Device::Graph* Find(const StepShape& shape) const;
-  size_t size() const { return graphs_.size(); }
 
  private:
   struct Recorded {
