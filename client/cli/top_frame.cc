@@ -64,6 +64,18 @@ std::string BlocksLine(const v1::PoolMemory& pool, int columns, const Style& sty
   return line.str();
 }
 
+// All that the driver counts as used: weights, pool and scratch, and other programs.
+std::string DeviceLine(const v1::PoolMemory& pool, int columns, const Style& style) {
+  const uint64_t total = pool.device_total_bytes();
+  const uint64_t used = total - std::min(total, pool.device_free_bytes());
+  Line line(style, columns);
+  line.Text(" GPU     ", Color::kDim).Bar(Share(used, total), 16);
+  line.Text(absl::StrFormat(" %3.0f%%", 100 * Share(used, total)), Color::kBold);
+  line.Text(absl::StrCat("  ", term::Bytes(used), " of ", term::Bytes(total)));
+  line.Text(absl::StrCat(", weights ", term::Bytes(pool.weights_bytes())), Color::kDim);
+  return line.str();
+}
+
 std::string SpeedLine(const v1::Load& load, int columns, const Style& style) {
   Line line(style, columns);
   line.Text(" Speed   ", Color::kDim);
@@ -279,10 +291,13 @@ std::vector<std::string> RenderTop(const v1::MemorySnapshot& snapshot, term::Siz
   const int name_columns = NameColumns(order, shown_columns, size.columns);
   std::vector<std::string> lines = {PoolLine(snapshot.pool(), size.columns, style),
                                     BlocksLine(snapshot.pool(), size.columns, style),
-                                    SharedLine(snapshot, size.columns, style),
-                                    SpeedLine(snapshot.load(), size.columns, style),
-                                    LoadLine(snapshot.load(), size.columns, style),
-                                    HeadLine(shown_columns, name_columns, size.columns, style)};
+                                    SharedLine(snapshot, size.columns, style)};
+  if (snapshot.pool().device_total_bytes() > 0) {
+    lines.push_back(DeviceLine(snapshot.pool(), size.columns, style));
+  }
+  lines.push_back(SpeedLine(snapshot.load(), size.columns, style));
+  lines.push_back(LoadLine(snapshot.load(), size.columns, style));
+  lines.push_back(HeadLine(shown_columns, name_columns, size.columns, style));
   const size_t rows = static_cast<size_t>(std::max(size.rows, 1));
   const size_t room = rows > lines.size() ? rows - lines.size() : 0;
   const size_t shown = order.size() <= room ? order.size() : (room > 0 ? room - 1 : 0);

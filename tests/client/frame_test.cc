@@ -252,6 +252,18 @@ TEST(TopFrameTest, SixtyColumnsHoldWhatASessionHolds) {
   EXPECT_EQ(cli::RenderTop(SharingSnapshot(), {60, 24}, kPlain), expected);
 }
 
+TEST(TopFrameTest, AGpuHasALineOfItsOwn) {
+  v1::MemorySnapshot snapshot = SharingSnapshot();
+  const auto without = cli::RenderTop(snapshot, {80, 24}, kPlain);
+  snapshot.mutable_pool()->set_device_total_bytes(uint64_t{80} << 30);
+  snapshot.mutable_pool()->set_device_free_bytes(uint64_t{60} << 30);
+  snapshot.mutable_pool()->set_weights_bytes(uint64_t{256} << 20);
+  auto with = cli::RenderTop(snapshot, {80, 24}, kPlain);
+  EXPECT_EQ(with.at(3), " GPU     ####............  25%  20 GiB of 80 GiB, weights 256 MiB");
+  with.erase(with.begin() + 3);
+  EXPECT_EQ(with, without);
+}
+
 TEST(TopFrameTest, EightyColumnsHoldItsLimitsAndEvictionsToo) {
   const auto lines = cli::RenderTop(SharingSnapshot(), {80, 24}, kPlain);
   const std::vector<std::string> expected = {
