@@ -12,9 +12,11 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -134,6 +136,7 @@ class Engine::Impl {
   void RunStep();
   bool MayLaunchAhead() const;
   void Launch(const sched::StepPlan& plan);
+  absl::Status CopyBlocks(std::span<const kv::BlockCopy> copies);
   void FinishOldest();
   // Finishes what is in flight.
   void Settle();
@@ -209,8 +212,9 @@ class Engine::Impl {
 
   std::vector<Command> commands_;  // of this tick
   std::vector<Done<Snapshot>> snapshot_requests_;
-  std::array<Flight, 2> flights_;  // the oldest first
-  int num_flights_ = 0;            // between ticks at most one, and none where depth() is 1
+  std::array<Flight, 2> flights_;       // the oldest first
+  int num_flights_ = 0;                 // between ticks at most one, and none where depth() is 1
+  std::deque<kv::BlockCopy> uncopied_;  // empty unless the backend failed to copy
   absl::Time step_end_ = absl::InfinitePast();  // of the last step that was finished
   batch::Batch batch_;                          // of the newest step
   batch::StepResult result_;

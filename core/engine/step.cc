@@ -50,7 +50,7 @@ bool Engine::Impl::MayLaunchAhead() const {
 }
 
 void Engine::Impl::Launch(const sched::StepPlan& plan) {
-  absl::Status status = plan.copies.empty() ? absl::OkStatus() : backend_->CopyBlocks(plan.copies);
+  absl::Status status = CopyBlocks(plan.copies);
   if (plan.rows.empty()) return;
   NoteStart(plan);
   if (status.ok()) {
@@ -58,6 +58,18 @@ void Engine::Impl::Launch(const sched::StepPlan& plan) {
     status = backend_->Launch(batch_);
   }
   flights_[num_flights_++] = {.plan = &plan, .begin = now_, .launched = std::move(status)};
+}
+
+// A copy may be for somebody who has no row in this step. One that fails is tried again before the
+// next: until then no step is launched, so all blocks are as they were. One by one, for it must be
+// known which of them were done: a block may be copied from, then to.
+absl::Status Engine::Impl::CopyBlocks(std::span<const kv::BlockCopy> copies) {
+  uncopied_.insert(uncopied_.end(), copies.begin(), copies.end());
+  while (!uncopied_.empty()) {
+    LUNA_RETURN_IF_ERROR(backend_->CopyBlocks({&uncopied_.front(), 1}));
+    uncopied_.pop_front();
+  }
+  return absl::OkStatus();
 }
 
 void Engine::Impl::FinishOldest() {

@@ -75,6 +75,34 @@ TEST(SharingTest, TheLedgerSaysWhoHoldsWhat) {
   EXPECT_EQ(bench.MemoryOf(ben.key).private_blocks, 12);
 }
 
+// Who has no row in a step whose copies failed is not in it, and gets its copy before the next.
+TEST(SharingTest, ACopyThatFailsIsMadeBeforeTheNextStep) {
+  const Request requests[] = {AskAfterLesson("later", 6), AskAfterLesson("too", 6)};
+  EngineBench alone(Sharing(PrefixSharing::kPeer));
+  std::vector<std::vector<TokenId>> expected;
+  for (const Request& request : requests) expected.push_back(alone.Run(request).tokens);
+
+  for (const int copies : {0, 1}) {  // of the two
+    EngineBench::Options options = Sharing(PrefixSharing::kPeer);
+    options.engine.max_batch_tokens = 8;
+    EngineBench bench(options);
+    Reader* talks = bench.Submit(AskAfterLesson("first", 60));
+    while (talks->answer.tokens.empty()) bench.Tick();
+    Reader* fills_the_step = bench.Submit(Ask(std::string(40, 'z'), 4));
+    std::vector<Reader*> later;
+    for (const Request& request : requests) later.push_back(bench.Submit(request));
+    const absl::Status broken = absl::InternalError("no copy");
+    bench.backend().FailCopyAfter(copies, broken);
+    bench.RunToEnd();
+    EXPECT_EQ(talks->answer.finished->error, broken);
+    EXPECT_EQ(fills_the_step->answer.finished->error, broken);
+    // The step has room for one of the two.
+    EXPECT_EQ(later[1]->answer.finished->error, broken);
+    EXPECT_EQ(later[0]->answer.tokens, expected[0]);
+    EXPECT_EQ(later[0]->answer.finished->usage.cached_tokens, 42u);
+  }
+}
+
 // Shared blocks go to their holders in equal parts, the bytes that are left to the older sessions.
 TEST(SharingTest, ThePartsOfThreeAddUpToTheByte) {
   EngineBench::Options options = Sharing(PrefixSharing::kServer);

@@ -220,7 +220,12 @@ absl::Status FakeBackend::Collect(batch::StepResult& result) {
 }
 
 absl::Status FakeBackend::CopyBlocks(std::span<const backend::BlockCopy> copies) {
-  copies_.insert(copies_.end(), copies.begin(), copies.end());
+  for (const backend::BlockCopy& copy : copies) {
+    if (fail_copy_.has_value() && fail_copy_->first-- == 0) {
+      return std::exchange(fail_copy_, std::nullopt)->second;
+    }
+    copies_.push_back(copy);
+  }
   return absl::OkStatus();
 }
 

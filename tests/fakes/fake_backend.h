@@ -36,10 +36,13 @@ class FakeBackend final : public backend::Backend {
   void set_vocab_size(int vocab_size) { info_.vocab_size = vocab_size; }
   void set_depth(int depth) { depth_ = depth; }  // 1 or 2
 
-  // The next Launch, the next Collect, or one row of the next step that is collected fails.
+  // The next Launch, the next Collect, one row of the next step that is collected, or the copy
+  // after as many others fails.
   void FailNextLaunch(absl::Status status) { fail_launch_ = std::move(status); }
   void FailNextCollect(absl::Status status) { fail_collect_ = std::move(status); }
   void FailNextRow(size_t row, absl::Status status) { fail_row_ = {row, std::move(status)}; }
+
+  void FailCopyAfter(int copies, absl::Status status) { fail_copy_ = {copies, std::move(status)}; }
 
   const std::vector<std::string>& faults() const { return faults_; }
   // Of what was launched.
@@ -107,6 +110,7 @@ class FakeBackend final : public backend::Backend {
   Script script_;
   absl::Status fail_launch_, fail_collect_;
   std::optional<std::pair<size_t, absl::Status>> fail_row_;
+  std::optional<std::pair<int, absl::Status>> fail_copy_;
   std::vector<std::string> faults_;
   int64_t steps_ = 0, steps_ahead_ = 0, copies_ahead_ = 0, computed_tokens_ = 0;
   int largest_step_ = 0;
