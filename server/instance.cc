@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
-#include "core/backend/factory/factory.h"
 #include "core/base/status_macros.h"
+#include "server/backend_choice.h"
 #include "server/memory_limit.h"
 #include "server/resume.h"
 #include "server/rpc/rpc_server.h"
@@ -83,16 +80,6 @@ size_t MaxSnapshotBytes(const rpc::Serving& serving) {
                                                 size_t{rpc::kMaxReceiveBytes} + kRest);
 }
 
-// A line in the log now and then, where it takes long enough for somebody to wonder.
-std::function<void(double)> ProgressLog() {
-  constexpr absl::Duration kEvery = absl::Seconds(2);
-  return [next = absl::Now() + kEvery](double part) mutable {
-    if (absl::Now() < next) return;
-    next = absl::Now() + kEvery;
-    spdlog::info("packing the weights: {:.0f} % done", 100.0 * part);
-  };
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Load(const Options& options,
@@ -154,49 +141,8 @@ absl::Status Instance::LoadModel(const Options& options) {
   return absl::OkStatus();
 }
 
-// What only the cpu backend has.
-bool AsksForCpu(const Options& options) {
-  return !options.code_path.empty() || options.weights == backend::WeightsFormat::kInt4 ||
-         options.kv_dtype == backend::KvDtype::kInt8;
-}
-
-// "auto": the GPU, if there is one that takes the model, else the CPU.
-absl::StatusOr<std::unique_ptr<backend::Backend>> MakeChosenBackend(
-    const Options& options, const std::shared_ptr<const model::Model>& model,
-    const backend::BackendOptions& backend_options) {
-  const bool choose = options.backend == "auto";
-  std::string name = choose ? "cuda" : options.backend;
-  if (choose && AsksForCpu(options)) name = "cpu";
-  auto made = backend::MakeBackend(name, model, backend_options);
-  if (name != "cuda" || made.ok()) return made;
-  const absl::Status& status = made.status();
-  const std::string why(status.message());
-  const bool none = absl::IsNotFound(status);
-  if (choose && (none || absl::IsUnavailable(status) || absl::IsUnimplemented(status))) {
-    // A GPU that is there and does not serve is worth a look.
-    spdlog::log(none ? spdlog::level::info : spdlog::level::warn, "{}; computing on the CPU", why);
-    return backend::MakeBackend("cpu", model, backend_options);
-  }
-  return absl::Status(status.code(), absl::StrCat("--backend: 'cuda': ", why));
-}
-
 absl::Status Instance::MakeBackend(const Options& options) {
-  const std::vector<std::string> paths =
-      backend::CodePaths(options.backend == "auto" ? "cpu" : options.backend);
-  if (!options.code_path.empty() &&
-      std::find(paths.begin(), paths.end(), options.code_path) == paths.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpu: '", options.code_path,
-                     "' is not one of what this machine has: ", absl::StrJoin(paths, ", ")));
-  }
-  backend::BackendOptions backend_options;
-  backend_options.num_threads = options.threads;
-  backend_options.weights = options.weights;
-  backend_options.kv_dtype = options.kv_dtype;
-  backend_options.code_path = options.code_path;
-  backend_options.max_batch_tokens = options.max_batch_tokens;
-  backend_options.on_progress = ProgressLog();
-  LUNA_ASSIGN_OR_RETURN(backend_, MakeChosenBackend(options, model_, backend_options));
+  LUNA_ASSIGN_OR_RETURN(backend_, MakeChosenBackend(options, model_));
   const std::optional<backend::DeviceMemoryUse> device = backend_->device_memory();
 
   std::vector<int> windows;
@@ -219,7 +165,9 @@ absl::Status Instance::MakeBackend(const Options& options) {
   }
   LUNA_RETURN_IF_ERROR(CheckGuarantee(options));
   LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
-  spdlog::info("backend {}: {}", backend_->info().name, backend_->info().numerics);
+  const backend::BackendInfo& info = backend_->info();
+  spdlog::info("backend {}: {}{}", info.name, info.device.empty() ? "" : info.device + ", ",
+               info.numerics);
   spdlog::info(
       "KV cache: {} blocks of {} tokens and {} bytes, {:.1f} MiB: {:.1f} sessions of full context",
       pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),

@@ -20,8 +20,9 @@
 namespace luna::backend {
 
 struct BackendInfo {
-  std::string name;      // "reference", "cpu", "cuda"
-  std::string numerics;  // weights format, KV dtype, code path: what a session's words depend on
+  std::string name;         // "reference", "cpu", "cuda"
+  std::string numerics;     // weights format, KV dtype, code path: what a session's words depend on
+  std::string device = {};  // that computes, by its maker's name; empty: the CPU
   int vocab_size = 0;
   int context_length = 0;     // tokens; the model's
   int64_t weights_bytes = 0;  // as the backend holds them
@@ -51,9 +52,9 @@ class Backend {
   // Unset: keys and values are in the machine's memory.
   virtual std::optional<DeviceMemoryUse> device_memory() { return std::nullopt; }
 
-  // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step. Memory is
-  // committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if memory
-  // does not suffice.
+  // Allocates the pool: `num_blocks` blocks of `layout`. Once, before the first step. On the CPU
+  // memory is committed when a block is first written. RESOURCE_EXHAUSTED with both byte counts if
+  // memory does not suffice.
   virtual absl::Status AllocateKv(const kv::KvLayout& layout, int32_t num_blocks) = 0;
 
   // How many steps may be launched and not yet collected. Steps are done in the order of their

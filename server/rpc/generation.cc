@@ -149,12 +149,12 @@ void Generation::LogStart(const Part& part) const {
 
 void Generation::LogEnd(const Part& part) const {
   const engine::Finished& finished = *part.taken.finished;
-  spdlog::info(
-      "end {} {} prompt_tokens={} cached={} tokens={} ttft_ms={:.1f} ms={:.1f}{}{}",
-      Prefix(part.generation_id), ReasonName(finished.reason), finished.usage.prompt_tokens,
-      finished.usage.cached_tokens, finished.usage.completion_tokens, finished.usage.ttft_ms,
-      finished.usage.total_ms,
-      finished.error.ok() ? "" : " error=", finished.error.ok() ? "" : finished.error.ToString());
+  spdlog::log(finished.error.ok() ? spdlog::level::info : spdlog::level::warn,
+              "end {} {} prompt_tokens={} cached={} tokens={} ttft_ms={:.1f} ms={:.1f}{}{}",
+              Prefix(part.generation_id), ReasonName(finished.reason), finished.usage.prompt_tokens,
+              finished.usage.cached_tokens, finished.usage.completion_tokens,
+              finished.usage.ttft_ms, finished.usage.total_ms, finished.error.ok() ? "" : " error=",
+              finished.error.ok() ? "" : finished.error.ToString());
 }
 
 }  // namespace luna::rpc

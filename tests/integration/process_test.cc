@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include <future>
 #include <memory>
@@ -16,8 +17,10 @@ namespace luna::integration {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Event = v1::GenerateEvent;
 
@@ -162,6 +165,9 @@ TEST(ProcessTest, WrongUsageIsExitTwoAndFailureIsExitOne) {
       {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--cpu", "mmx"},
        2,
        {"--cpu", "mmx", "portable"}},
+      {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--backend", "cuda", "--cpu", "portable"},
+       2,
+       {"--cpu", "portable", "the cuda backend has no choice"}},
       {{"--model", kTinyModel, "--listen", "127.0.0.1:0", "--backend", "reference", "--weights",
         "int8"},
        2,
@@ -181,6 +187,45 @@ TEST(ProcessTest, WrongUsageIsExitTwoAndFailureIsExitOne) {
     EXPECT_EQ(process.Wait(), c.code) << errors;
     for (const std::string& word : c.says) EXPECT_THAT(errors, HasSubstr(word));
   }
+}
+
+// As on a machine without a GPU, on which `backend` says what computes and why.
+class WithoutGpuTest : public testing::Test {
+ protected:
+  WithoutGpuTest() { setenv("CUDA_VISIBLE_DEVICES", "", 1); }
+  ~WithoutGpuTest() override { unsetenv("CUDA_VISIBLE_DEVICES"); }
+
+  static std::vector<std::string> Flags(std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", kTinyModel, "--listen", "127.0.0.1:0"});
+    return more;
+  }
+  static std::string LogOfAServer(const std::vector<std::string>& flags) {
+    Process process(Flags(flags));
+    Client client(process.WaitUntilReady());
+    v1::GenerateRequest request = LongRequest();
+    request.mutable_stopping()->set_max_tokens(3);
+    v1::GenerateResponse response;
+    EXPECT_TRUE(Unary(client, request, response).ok());
+    process.Signal(SIGTERM);
+    std::string log = process.ReadErrors();
+    EXPECT_EQ(process.Wait(), 0);
+    return log;
+  }
+};
+
+TEST_F(WithoutGpuTest, AutoTakesTheCpuAndSaysWhy) {
+  EXPECT_THAT(LogOfAServer({}), AllOf(ContainsRegex("no CUDA device: .*; computing on the CPU"),
+                                      HasSubstr("backend cpu: ")));
+  EXPECT_THAT(LogOfAServer({"--kv-dtype", "int8"}),
+              AllOf(HasSubstr("--kv-dtype int8 is what the cpu backend alone has"),
+                    Not(HasSubstr("CUDA device")), HasSubstr("backend cpu: ")));
+}
+
+TEST_F(WithoutGpuTest, CudaIsRefusedWithTheWayOut) {
+  Process process(Flags({"--backend", "cuda"}));
+  EXPECT_THAT(process.ReadErrors(), AllOf(HasSubstr("--backend: 'cuda': no CUDA device: "),
+                                          HasSubstr("--backend cpu computes on the CPU")));
+  EXPECT_EQ(process.Wait(), 2);
 }
 
 TEST(ProcessTest, HelpAndVersionAreOnStandardOutput) {
