@@ -197,17 +197,21 @@ void EmulatedDevice::Check(const Work& work) const {
 }
 
 void EmulatedDevice::Do(const CopyWork& copy) {
+  runner_.Join();
   std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
   if (copy.direction == Direction::kIn) counters_.copied_in_bytes += copy.bytes;
   if (copy.direction == Direction::kOut) counters_.copied_out_bytes += copy.bytes;
 }
 
 void EmulatedDevice::Do(const FillWork& fill) {
+  runner_.Join();
   std::memset(fill.to, fill.byte, static_cast<size_t>(fill.bytes));
 }
 
 void EmulatedDevice::Do(const LaunchWork& launch) {
-  runner_.Run(launch.kernel, launch.grid, launch.shared_bytes, launch.args->data());
+  runner_.Run(launch.kernel, launch.grid, launch.shared_bytes, launch.args->data(),
+              /*overlaps=*/true);
+  running_args_ = launch.args;
   ++counters_.kernels[launch.kernel.name];
 }
 
@@ -269,6 +273,7 @@ void EmulatedDevice::DoUpTo(uint64_t behind) {
     ++done_;
     std::visit([this](const auto& each) { Do(each); }, work);
   }
+  runner_.Join();
 }
 
 absl::Status EmulatedDevice::Wait(Event& event) {

@@ -120,6 +120,8 @@ class EmulatedDevice final : public Device {
 
   const EmulatedDeviceOptions options_;
   emulation::DeviceMemory memory_{"device memory"}, staging_{"staging memory"};
+  // Of the kernel that ran last, which to ThreadSanitizer may be running still.
+  std::shared_ptr<const std::vector<std::byte>> running_args_;
   emulation::GridRunner runner_;
   std::deque<Work> queue_;
   uint64_t queued_ = 0, done_ = 0;  // pieces of work so far

@@ -36,6 +36,7 @@ struct AddArgs {
 };
 
 LUNA_KERNEL void Add(AddArgs args) {
+  AwaitEarlierKernels();
   SyncThreads();
   const int i = BlockIndexX() * BlockThreads() + ThreadIndex();
   if (i < args.n) args.out[i] = args.in[i] + args.add;
@@ -291,6 +292,27 @@ TEST_F(EmulatedDeviceDeathTest, LaunchesThatNoDeviceTakes) {
   EXPECT_DEATH(launch(64, {0}, 0), "add over 0 x 1 x 1 blocks");
   EXPECT_DEATH(launch(64, {1, 65536}, 0), "add over 1 x 65536 x 1 blocks");
   EXPECT_DEATH(launch(64, {1}, 300000), "add with 300000 bytes of shared memory of 232448");
+}
+
+LUNA_KERNEL void ReturnUnawaited(AddArgs) {
+  if (ThreadIndex() != 7) AwaitEarlierKernels();
+}
+
+LUNA_KERNEL void AwaitAgain(AddArgs) {
+  AwaitEarlierKernels();
+  AwaitEarlierKernels();
+}
+
+// On a device kernels overlap.
+TEST_F(EmulatedDeviceDeathTest, KernelsThatDoNotAwaitEarlierOnesOnce) {
+  const AddArgs args = {};
+  const auto run = [&](const void* entry) {
+    device_.Launch({"odd", entry, kThreads}, {2}, 0, &args).IgnoreError();
+    Finish().IgnoreError();
+  };
+  EXPECT_DEATH(run(KernelEntry<&ReturnUnawaited>()),
+               "kernel odd, block .*, thread 7: returns without AwaitEarlierKernels");
+  EXPECT_DEATH(run(KernelEntry<&AwaitAgain>()), "awaits earlier kernels again at .*:[0-9]+");
 }
 
 // --- faults --------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 #include "tests/cuda_emulation/grid_runner.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 #include "core/base/check.h"
@@ -10,22 +9,17 @@
 namespace luna::backend::cuda::emulation {
 namespace {
 
-struct Freed {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using SharedMemory = std::unique_ptr<std::byte, Freed>;
-
-SharedMemory AllocateShared(int64_t bytes) {
+std::byte* AllocateShared(int64_t bytes) {
   if (bytes == 0) return nullptr;
-  SharedMemory memory(static_cast<std::byte*>(std::malloc(bytes)));
+  auto* memory = static_cast<std::byte*>(std::malloc(bytes));
   LUNA_CHECK(memory != nullptr) << bytes << " bytes of shared memory";
   return memory;
 }
 
 }  // namespace
 
-void GridRunner::Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes,
-                     const void* args) {
+void GridRunner::Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes, const void* args,
+                     bool overlaps) {
   Block block;
   block.kernel = kernel.name;
   block.entry = static_cast<const Entry*>(kernel.entry);
@@ -33,31 +27,42 @@ void GridRunner::Run(const Kernel& kernel, const Grid& grid, int64_t shared_byte
   block.grid_x = grid.x;
   block.threads = kernel.threads;
   block.shared_bytes = shared_bytes;
+  block.overlaps = overlaps;
   order_.resize(int64_t{grid.x} * grid.y * grid.z);
   std::iota(order_.begin(), order_.end(), 0);
   std::shuffle(order_.begin(), order_.end(), random_);
 
-  SharedMemory shared[kTeams];
+  // To ThreadSanitizer giving and taking back are accesses: one block's follow the other's, those
+  // of this kernel come before its threads' own and after those of the kernel before.
+  std::array<SharedMemory, kTeams> shared;
   if (kThreadSanitizer) {
-    // An allocation is an access to it; it has to come before all threads' own.
-    for (auto& each : shared) each = AllocateShared(shared_bytes);
+    for (SharedMemory& each : shared) each.reset(AllocateShared(shared_bytes));
   }
-  Release(&begin_);
+  Release(&beginning_.launch);
+  Join();
+  shared_.swap(shared);
+  Release(&beginning_.earlier);
   for (size_t i = 0; i < order_.size(); ++i) {
     const int64_t index = order_[i];
     block.x = static_cast<int>(index % grid.x);
     block.y = static_cast<int>(index / grid.x % grid.y);
     block.z = static_cast<int>(index / grid.x / grid.y);
     block.order = random_();
-    SharedMemory& memory = shared[i % kTeams];
+    // Not always the same team first: two blocks of one team are never seen to overlap.
+    const size_t team = (i + runs_) % kTeams;
+    SharedMemory& memory = shared_[team];
     if (!kThreadSanitizer) {
       memory.reset();
-      memory = AllocateShared(shared_bytes);
+      memory.reset(AllocateShared(shared_bytes));
     }
     MakeUndefined(memory.get(), shared_bytes);
     block.shared = memory.get();
-    teams_[i % kTeams].Run(block, &begin_);
+    teams_[team].Run(block, beginning_);
   }
+  ++runs_;
+}
+
+void GridRunner::Join() {
   for (Team& team : teams_) team.Join();
 }
 

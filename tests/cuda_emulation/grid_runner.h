@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <vector>
@@ -21,18 +22,30 @@ class GridRunner {
  public:
   explicit GridRunner(uint64_t seed) : random_(seed) {}
 
-  // Returns when all is done. `args` is the kernel's argument.
-  void Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes, const void* args);
+  // Returns when all is done. `args` is the kernel's argument, and stays until Join, or Run,
+  // returns again. A kernel that may overlap with those before has to await them: else it stops,
+  // and so does ThreadSanitizer where one of its threads touches before that what they touched.
+  void Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes, const void* args,
+           bool overlaps = false);
+  // Has ThreadSanitizer see what ran as done before what follows on this thread.
+  void Join();
 
  private:
   // To ThreadSanitizer blocks of two teams run at the same time, so that it sees what orders them
   // and what does not.
   static constexpr int kTeams = kThreadSanitizer ? 2 : 1;
 
+  struct Freed {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  using SharedMemory = std::unique_ptr<std::byte, Freed>;
+
   std::mt19937_64 random_;
-  std::vector<int64_t> order_;  // of the blocks
+  std::vector<int64_t> order_;               // of the blocks
+  std::array<SharedMemory, kTeams> shared_;  // of the teams' blocks
   std::array<Team, kTeams> teams_;
-  char begin_ = 0;  // for ThreadSanitizer: what is before a launch
+  Beginning beginning_;
+  size_t runs_ = 0;
 };
 
 }  // namespace luna::backend::cuda::emulation

@@ -58,6 +58,8 @@ T AddTo(T* p, T value) {
 
 }  // namespace
 
+void AwaitEarlierKernels(Where where) { Current().team->AwaitEarlierKernels(Current(), where); }
+
 void SyncThreads(Where where) {
   Thread& thread = Current();
   thread.team->SyncThreads(thread, where);

@@ -25,6 +25,7 @@ extern constinit thread_local Place* place;
 
 using Where = std::source_location;
 
+void AwaitEarlierKernels(Where where);
 void SyncThreads(Where where);
 void SyncWarp(Where where);
 uint64_t ShuffleXor(uint64_t bits, int mask, Where where);

@@ -34,6 +34,10 @@ LUNA_DEVICE int GridX() { return emulation::place->grid_x; }
 
 LUNA_DEVICE std::byte* SharedMemory() { return emulation::place->shared; }
 
+LUNA_DEVICE void AwaitEarlierKernels(std::source_location where = std::source_location::current()) {
+  emulation::AwaitEarlierKernels(where);
+}
+
 LUNA_DEVICE void SyncThreads(std::source_location where = std::source_location::current()) {
   emulation::SyncThreads(where);
 }

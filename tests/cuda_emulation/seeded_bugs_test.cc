@@ -173,6 +173,37 @@ TEST(SeededBugsTest, WhatABlockWroteIsForOthersOnlyBehindAFence) {
   EXPECT_RACE(RunSeeded<&MissingFence>(true, 2), kReadOfBlock);
 }
 
+// --- kernels that overlap ------------------------------------------------------------------------
+
+LUNA_KERNEL void WriteRow(Args args) {
+  AwaitEarlierKernels();
+  args.data[BlockIndexX() * kThreads + ThreadIndex()] = 2.0f;
+}
+
+constexpr int kReadBeforeAwaiting = __LINE__ + 3;
+LUNA_KERNEL void ReadRow(Args args) {
+  const float* from = args.data + (1 - BlockIndexX()) * kThreads;
+  const float before = args.broken ? from[ThreadIndex()] : 0.0f;
+  AwaitEarlierKernels();
+  const float read = args.broken ? before : from[ThreadIndex()];
+  args.data[(2 + BlockIndexX()) * kThreads + ThreadIndex()] = read;
+}
+
+void RunOverlapping(bool broken) {
+  std::vector<float> data(2 * kThreads * 4, 1.0f);
+  const Args args = {data.data(), nullptr, broken};
+  emulation::GridRunner runner(1);
+  runner.Run({"write", KernelEntry<&WriteRow>(), kThreads}, {2}, 0, &args, /*overlaps=*/true);
+  runner.Run({"read", KernelEntry<&ReadRow>(), kThreads}, {2}, 0, &args, /*overlaps=*/true);
+  runner.Join();
+  EXPECT_EQ(data[2 * kThreads], 2.0f);
+}
+
+TEST(SeededBugsTest, WhatAnEarlierKernelWritesIsAwaited) {
+  RunOverlapping(false);
+  EXPECT_RACE(RunOverlapping(true), kReadBeforeAwaiting);
+}
+
 // --- addresses -----------------------------------------------------------------------------------
 
 LUNA_KERNEL void FillShared(Args args) {

@@ -92,17 +92,17 @@ void Team::Prepare(int threads) {
     thread.grid_x = block_.grid_x;
     thread.shared = block_.shared;
     thread.copies.Clear();
-    thread.fenced = false;
+    thread.fenced = thread.awaited = false;
     thread.warp_syncs = thread.block_syncs = 0;
   }
 }
 
-void Team::Run(const Block& block, void* begin) {
+void Team::Run(const Block& block, Beginning& beginning) {
   LUNA_CHECK(place == nullptr) << "a kernel that starts another";
   LUNA_CHECK(block.threads > 0 && block.threads <= kMostThreads && block.threads % kLanes == 0)
       << block.kernel << " with blocks of " << block.threads;
   block_ = block;
-  begin_ = begin;
+  beginning_ = &beginning;
   ++blocks_;
   backwards_ = block.order % 2 != 0;
   Prepare(block.threads);
@@ -118,7 +118,8 @@ Fiber* Team::ThreadBody(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   Team& team = *thread.team;
   while (!team.stopping_) {
-    Acquire(team.begin_);
+    Acquire(&team.beginning_->launch);
+    if (!team.block_.overlaps) Acquire(&team.beginning_->earlier);
     // Of the block before, not of those threads of this one that ended already.
     Acquire(&team.ends_[(team.blocks_ + 1) % 2]);
     team.block_.entry->call(team.block_.args);
@@ -131,6 +132,11 @@ Fiber* Team::ThreadBody(void* argument) {
 void Team::Return(Thread& thread) {
   if (const Copy* copy = thread.copies.Oldest()) {
     StopKernel(thread, "returns before WaitCopies for a copy that began", copy->where);
+  }
+  if (block_.overlaps && !thread.awaited) {
+    std::fprintf(stderr, "%s, thread %d: returns without AwaitEarlierKernels\n", Name().c_str(),
+                 thread.thread);
+    std::abort();
   }
   Warp& warp = *thread.warp;
   if (warp.in_operation != 0 || at_barrier_ != 0) Diverged(thread, "has returned");
@@ -172,6 +178,12 @@ void Team::SyncWarp(Thread& thread, Where where) {
   Release(&sync);
   Gather(thread, Operation::kSyncWarp, where, nullptr);
   Acquire(&sync);
+}
+
+void Team::AwaitEarlierKernels(Thread& thread, Where where) {
+  if (thread.awaited) StopKernel(thread, "awaits earlier kernels again", where);
+  thread.awaited = true;
+  Acquire(&beginning_->earlier);
 }
 
 void Team::SyncThreads(Thread& thread, Where where) {

@@ -48,7 +48,8 @@ struct Thread : Place {
   int lane = 0;
   Fiber fiber;
   CopyQueue copies;
-  bool fenced = false;  // GlobalFence in this block
+  bool fenced = false;   // GlobalFence in this block
+  bool awaited = false;  // AwaitEarlierKernels
   uint32_t warp_syncs = 0, block_syncs = 0;
 };
 
@@ -61,7 +62,14 @@ struct Block {
   int threads = 0;  // a multiple of kLanes
   std::byte* shared = nullptr;
   int64_t shared_bytes = 0;
-  uint64_t order = 0;  // any number: which threads go first
+  uint64_t order = 0;     // any number: which threads go first
+  bool overlaps = false;  // a thread that returns without AwaitEarlierKernels stops the program
+};
+
+// To ThreadSanitizer a block begins after all that was done before `launch` was released, and goes
+// on, where it awaits earlier kernels, after all that was done before `earlier` was.
+struct Beginning {
+  char launch = 0, earlier = 0;
 };
 
 // Its fibers and their stacks live as long as the team. One block at a time.
@@ -71,8 +79,8 @@ class Team {
   ~Team();
 
   // Returns when all threads of the block have returned. To ThreadSanitizer a block begins after
-  // all that was done before `begin` was released and after the team's blocks before.
-  void Run(const Block& block, void* begin);
+  // the team's blocks before, too.
+  void Run(const Block& block, Beginning& beginning);
   // Has ThreadSanitizer see the team's blocks as done before what follows.
   void Join();
 
@@ -81,6 +89,7 @@ class Team {
   // Returns once all lanes of the warp have come: true in the one that came last, before any other
   // goes on, so that it can work for all of them on `operands` (in Warp, by lane).
   bool Gather(Thread& thread, Operation operation, Where where, void* operands);
+  void AwaitEarlierKernels(Thread& thread, Where where);
   void SyncThreads(Thread& thread, Where where);
   void SyncWarp(Thread& thread, Where where);
   const Block& block() const { return block_; }
@@ -108,7 +117,7 @@ class Team {
   Where barrier_where_;
   bool backwards_ = false, stopping_ = false;
   Fiber host_;
-  void* begin_ = nullptr;
+  Beginning* beginning_ = nullptr;
   // For ThreadSanitizer: SyncThreads, and the ends of blocks, in turn.
   char sync_[2] = {}, ends_[2] = {};
   uint32_t blocks_ = 0;

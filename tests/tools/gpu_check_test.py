@@ -278,6 +278,7 @@ class RunTest(Directory):
         for text in (
             "Fake GPU", "| from page-locked memory to the device, GB/s | 51 |",
             "| Luna's shape, random weights, f32, KV f32 | 50 / 100 | 400 / 800 | 1,500 / 3,000 |",
+            "| Luna's shape, random weights, bf16, KV bf16, kernels that do not overlap | 150 / 300 |",
             "temperature 0.8", "| 30 | 400 | 30,000 (30,000) | 1 / 2 | 1 / 2 |",
             "| 1 | no | 0.5 / 1 | 0.5 / 1 | 77 / 154 | 0.75 / 1.5 |",
             "| 64 | yes | 0.5 / 1 | 0.5 / 1 | 77 / 154 | - / 2.7 |",
@@ -322,7 +323,7 @@ class RunTest(Directory):
         self.assertIn("log-probabilities differ by 0.5", table)
         self.assertIn("racecheck, bf16: 3 errors found, exit 99", table)
         self.assertIn("out of memory", json.dumps(results["sections"]["serve"]["failures"]))
-        self.assertEqual(len(results["sections"]["steps"]["data"]["rows"]), 7)
+        self.assertEqual(len(results["sections"]["steps"]["data"]["rows"]), 8)
 
     def test_no_time_means_nothing_is_begun(self):
         done, results, _ = self.run_check("--minutes", "0.03", env={}.items())

@@ -17,6 +17,7 @@ PREFILL = 512
 CACHED, STEPS, ROUNDS = 218, 64, 5
 SAMPLED = ("--temperature", "0.8", "--top-p", "0.95")
 SAMPLED_BATCHES = (1, 64)
+SERIAL = {"LUNA_CUDA_SERIAL": "1"}  # kernels one after another: see runtime/cuda_device.cc
 
 CLIENTS = (1, 30, 64)
 PROMPT_TOKENS = 32
@@ -46,12 +47,12 @@ def _listed(numbers: tuple[int, ...]) -> str:
     return ",".join(str(number) for number in numbers)
 
 
-def step_row(model: Model, weights: str, sampling: str, measured: dict) -> dict:
+def step_row(model: Model, weights: str, way: str, measured: dict) -> dict:
     """Microseconds, from what luna-backend-bench wrote."""
     prefill = measured["prefill"][0]
     return {
         "model": model.key, "path": model.path, "weights": weights, "kv": KV[weights],
-        "sampling": sampling, "numerics": measured["numerics"], "ready_s": measured["ready_s"],
+        "way": way, "numerics": measured["numerics"], "ready_s": measured["ready_s"],
         "prefill_tokens": prefill["tokens"], "prefill_ms": prefill["ms"],
         "prefill_tokens_per_s": prefill["tokens_per_s"],
         "decode": [{"batch": row["batch"], "in_flight": row["in_flight"],
@@ -65,20 +66,21 @@ def step_row(model: Model, weights: str, sampling: str, measured: dict) -> dict:
 def steps(house: House, section: Section, deadline: Deadline) -> None:
     section.data["rows"] = []
     work = [(model, weights, "greedy") for model in house.shapes() for weights in FORMATS]
-    work.append((house.shapes()[0], "bf16", "sampled"))
-    for model, weights, sampling in work:
-        sampled = sampling == "sampled"
+    work += [(house.shapes()[0], "bf16", way) for way in ("sampled", "serial")]
+    for model, weights, way in work:
+        sampled = way == "sampled"
         arguments = [
             model.path, "--backend", "cuda", "--weights", weights, "--kv-dtype", KV[weights],
             "--prefills", str(PREFILL), "--chunk", str(PREFILL), "--contexts", str(CACHED),
             "--batches", _listed(SAMPLED_BATCHES if sampled else BATCHES), "--steps", str(STEPS),
             "--rounds", str(ROUNDS), *(SAMPLED if sampled else ())]  # fmt: skip
         try:
-            measured = house.run_json("luna-backend-bench", arguments, deadline)
+            measured = house.run_json("luna-backend-bench", arguments, deadline,
+                                      SERIAL if way == "serial" else None)
         except Failure as why:
-            section.failures.append(f"{model.key}, {weights}, {sampling}: {why}")
+            section.failures.append(f"{model.key}, {weights}, {way}: {why}")
             continue
-        section.data["rows"].append(step_row(model, weights, sampling, measured))
+        section.data["rows"].append(step_row(model, weights, way, measured))
 
 
 # --- the server -----------------------------------------------------------------------------------

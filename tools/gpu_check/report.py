@@ -12,6 +12,8 @@ AIMED_AT_US = {"luna": {1: 120, 30: 160, 64: 200}, "smollm2": {1: 400, 30: 460, 
 PUBLISHED = {(1, False): (0.75, 1.5), (1, True): (0.61, 1.22),
              (64, False): (None, 21.8), (64, True): (None, 2.7)}  # fmt: skip
 TITLES = {"luna-tiny": "luna-tiny", "luna": "Luna's shape", "smollm2": "SmolLM2-135M"}
+WAYS = {"greedy": "", "sampled": ", temperature 0.8, top-p 0.95",
+        "serial": ", kernels that do not overlap"}  # fmt: skip
 LIMITS = (
     ("graph_node_us", "from one kernel of a graph to the next, one small block, µs"),
     ("wide_graph_node_us", "the same, a block on every multiprocessor, µs"),
@@ -109,8 +111,7 @@ def _steps(results: dict) -> list[str]:
     batches = sorted({one["batch"] for row in rows for one in row["decode"]})
     cells = []
     for row in rows:
-        sampled = "" if row["sampling"] == "greedy" else ", temperature 0.8, top-p 0.95"
-        cells.append([f"{_title(row)}, {row['weights']}, KV {row['kv']}{sampled}",
+        cells.append([f"{_title(row)}, {row['weights']}, KV {row['kv']}{WAYS[row['way']]}",
                       *(_step_cell(row, batch) for batch in batches),
                       number(row["prefill_ms"]), number(row["prefill_tokens_per_s"])])  # fmt: skip
     for model, aims in AIMED_AT_US.items():

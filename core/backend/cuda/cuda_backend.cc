@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,9 @@ namespace cuda {
 namespace {
 
 constexpr int kDepth = 2;
-// Log-probabilities that a row may ask for: more than callers may (sample::kMaxLogprobs), so that
-// whole distributions of small models can be looked at.
-constexpr int kMaxTop = 1024;
+// Candidates whose log-probabilities a step has room for in any case: as many as callers may ask
+// for of all its rows, and enough to look at whole distributions of a few.
+constexpr int64_t kTopOfFewRows = 1 << 16;
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -37,7 +38,8 @@ class CudaBackend final : public Backend {
         device_(std::move(device)),
         options_(options),
         max_tokens_(options.max_batch_tokens),
-        results_layout_(max_tokens_, std::min(kMaxTop, model_->config.vocab_size)),
+        results_layout_(max_tokens_,
+                        std::max(kTopOfFewRows, int64_t{max_tokens_} * sample::kMaxLogprobs)),
         step_offset_(Aligned(SamplePacker::FixedBytes(max_tokens_))),
         packer_(model_->config.vocab_size) {}
 
@@ -76,8 +78,9 @@ class CudaBackend final : public Backend {
   Slot& slot(int64_t launch) { return slots_[launch % kDepth]; }
   int PreviousSamples() { return in_flight_ == 0 ? 0 : slot(launched_ - 1).samples; }
   absl::Status CheckLogprobs(const batch::Batch& batch) const;
+  absl::Status Queue(const batch::Batch& batch, Slot& slot);
   absl::Status CopyInput(const batch::Batch& batch, Slot& slot, StepShape& shape);
-  absl::Status CopyResults(const batch::Batch& batch, Slot& slot);
+  absl::Status CopyResults(Slot& slot);
 
   const std::shared_ptr<const model::Model> model_;
   const std::unique_ptr<Device> device_;  // outlives all that is on it
@@ -114,6 +117,7 @@ absl::Status CudaBackend::Init(const KernelSet& kernels) {
            .numerics = absl::StrCat("weights ", AbslView(WeightsFormatName(*options_.weights)),
                                     ", KV ", AbslView(KvDtypeName(*options_.kv_dtype)),
                                     ", path sm_", device_->info().major, device_->info().minor),
+           .device = device_->info().name,
            .vocab_size = model_->config.vocab_size,
            .context_length = model_->config.context_length,
            .weights_bytes = decoder_->weights_bytes()};
@@ -133,6 +137,12 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
   auto builder = std::make_unique<StepBuilder>(model_->config, layout, decoder_->attention_plan(),
                                                max_tokens_);
   const int64_t input_bytes = step_offset_ + builder->max_bytes();
+  if (builder->max_bytes() > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cuda backend: ", max_tokens_, " tokens a step with a context of ",
+        model_->config.context_length, " may need block tables of ", builder->max_bytes(),
+        " bytes; at most ", std::numeric_limits<int32_t>::max()));
+  }
   LUNA_ASSIGN_OR_RETURN(DeviceMemory input,
                         DeviceMemory::Allocate(*device_, "step input", input_bytes));
   for (Slot& slot : slots_) {
@@ -143,8 +153,7 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
   decoder_->SetStep({.header = reinterpret_cast<const StepHeader*>(input.as() + step_offset_),
                      .sampling = input.as<SampleHeader>(),
                      .results = results_layout_.At(results_.as()),
-                     .tokens_before = tokens_before_.as<int32_t>(),
-                     .top_capacity = results_layout_.top_capacity()});
+                     .tokens_before = tokens_before_.as<int32_t>()});
   LUNA_ASSIGN_OR_RETURN(graphs_, StepGraphs::Record(*decoder_, *device_, max_tokens_));
   kv_ = std::move(kv);
   input_ = std::move(input);
@@ -154,14 +163,14 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
 }
 
 absl::Status CudaBackend::CheckLogprobs(const batch::Batch& batch) const {
+  int64_t most = 0;
   for (const sample::SampleSpec& spec : batch.samples) {
-    if (spec.params->num_logprobs > results_layout_.top_capacity()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("batch: sampled row ", spec.row, " asks for ", spec.params->num_logprobs,
-                       " log-probabilities; at most ", results_layout_.top_capacity()));
-    }
+    most = std::max(most, int64_t{spec.params->num_logprobs});
   }
-  return absl::OkStatus();
+  if (most * std::ssize(batch.samples) <= results_layout_.max_top()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch: ", batch.samples.size(), " sampled rows, one of which asks for ", most,
+      " log-probabilities: a step has room for ", results_layout_.max_top(), " in all"));
 }
 
 absl::Status CudaBackend::CopyInput(const batch::Batch& batch, Slot& slot, StepShape& shape) {
@@ -184,16 +193,12 @@ absl::Status CudaBackend::CopyInput(const batch::Batch& batch, Slot& slot, StepS
 }
 
 // What nobody asked for stays on the device.
-absl::Status CudaBackend::CopyResults(const batch::Batch& batch, Slot& slot) {
+absl::Status CudaBackend::CopyResults(Slot& slot) {
   if (slot.samples == 0) return absl::OkStatus();
-  const bool any_top = std::ranges::any_of(
-      batch.samples, [](const sample::SampleSpec& spec) { return spec.params->num_logprobs > 0; });
   const SampleResults results = results_layout_.At(results_.as());
   const int64_t without_top = reinterpret_cast<const std::byte*>(results.top) - results_.as();
-  const int64_t top_bytes =
-      any_top ? int64_t{slot.samples} * results_layout_.top_capacity() * int64_t{sizeof(SampleTop)}
-              : 0;
-  return device_->CopyOut(slot.results.as(), results_.as(), without_top + top_bytes);
+  return device_->CopyOut(slot.results.as(), results_.as(),
+                          without_top + TopBytes(slot.input.as()));
 }
 
 absl::Status CudaBackend::Launch(const batch::Batch& batch) {
@@ -204,16 +209,25 @@ absl::Status CudaBackend::Launch(const batch::Batch& batch) {
       CheckBatch(batch, model_->config, geometry_, max_tokens_, PreviousSamples()));
   LUNA_RETURN_IF_ERROR(CheckLogprobs(batch));
   Slot& slot = this->slot(launched_);
+  const absl::Status queued = Queue(batch, slot);
+  if (!queued.ok()) {
+    // A part of it may be under way, and read the slot that the next step writes.
+    if (device_->Record(*slot.done).ok()) device_->Wait(*slot.done).IgnoreError();
+    return queued;
+  }
+  ++launched_;
+  ++in_flight_;
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::Queue(const batch::Batch& batch, Slot& slot) {
   StepShape shape;
   LUNA_RETURN_IF_ERROR(CopyInput(batch, slot, shape));
   Device::Graph* const graph = graphs_.Find(shape);
   LUNA_RETURN_IF_ERROR(graph != nullptr ? device_->Launch(*graph) : decoder_->Launch(shape));
   slot.samples = shape.samples;
-  LUNA_RETURN_IF_ERROR(CopyResults(batch, slot));
-  LUNA_RETURN_IF_ERROR(device_->Record(*slot.done));
-  ++launched_;
-  ++in_flight_;
-  return absl::OkStatus();
+  LUNA_RETURN_IF_ERROR(CopyResults(slot));
+  return device_->Record(*slot.done);
 }
 
 absl::Status CudaBackend::Collect(batch::StepResult& result) {
@@ -221,15 +235,15 @@ absl::Status CudaBackend::Collect(batch::StepResult& result) {
   Slot& slot = this->slot(launched_ - in_flight_);
   --in_flight_;
   LUNA_RETURN_IF_ERROR(device_->Wait(*slot.done));
-  UnpackSamples(PackedRows(slot.input.as()), model_->config.vocab_size,
-                results_layout_.At(slot.results.as()), results_layout_.top_capacity(),
+  UnpackSamples(slot.input.as(), model_->config.vocab_size, results_layout_.At(slot.results.as()),
                 result.samples);
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::CopyBlocks(std::span<const BlockCopy> copies) {
   LUNA_RETURN_IF_ERROR(geometry_.CheckCopies(copies));
-  const int64_t bytes = geometry_.allocated() ? geometry_.layout().block_bytes() : 0;
+  if (copies.empty()) return absl::OkStatus();
+  const int64_t bytes = geometry_.layout().block_bytes();
   for (const BlockCopy& copy : copies) {
     if (copy.from == copy.to) continue;
     LUNA_RETURN_IF_ERROR(device_->CopyWithin(kv_.as() + copy.to.value() * bytes,

@@ -295,8 +295,7 @@ absl::Status Decoder::LaunchSamples(int first, const StepShape& shape) {
                              .tokens_before = step_.tokens_before,
                              .results = step_.results,
                              .vocab_size = config_.vocab_size,
-                             .vocab_stride = static_cast<int32_t>(logits_stride_),
-                             .top_capacity = step_.top_capacity};
+                             .vocab_stride = static_cast<int32_t>(logits_stride_)};
   return LaunchKernel(kernels_.sample, {.x = count}, &sample);
 }
 
@@ -351,17 +350,17 @@ DeviceKv Decoder::KvOf(int layer) const {
 // Few tokens: in as few columns of blocks as keep every multiprocessor at work.
 absl::Status Decoder::LaunchProduct(const ProductArgs& args, int columns) {
   constexpr auto& kTokens = ProductKernels::kNarrowTokens;
-  for (size_t i = kTokens.size(); i-- > 0 && columns <= kTokens.back();) {
-    const int blocks = DivideUp(columns, kTokens[i]);
-    const bool wider_than_needed = i > 0 && columns <= kTokens[i - 1];
-    const bool idle = i > 0 && args.tiles * blocks < device_.info().multiprocessors;
-    if (wider_than_needed || idle) continue;
-    return LaunchKernel(products_.narrow[i], {.x = args.tiles, .y = blocks}, &args);
+  if (columns > kTokens.back()) {
+    return LaunchKernel(products_.wide,
+                        {.x = DivideUp(args.tiles, products_.wide_tiles),
+                         .y = DivideUp(columns, products_.wide_tokens)},
+                        &args);
   }
-  return LaunchKernel(products_.wide,
-                      {.x = DivideUp(args.tiles, products_.wide_tiles),
-                       .y = DivideUp(columns, products_.wide_tokens)},
-                      &args);
+  size_t i = 0;
+  while (kTokens[i] < columns) ++i;
+  const auto blocks = [&] { return DivideUp(columns, kTokens[i]); };
+  while (i > 0 && args.tiles * blocks() < device_.info().multiprocessors) --i;
+  return LaunchKernel(products_.narrow[i], {.x = args.tiles, .y = blocks()}, &args);
 }
 
 }  // namespace luna::backend::cuda

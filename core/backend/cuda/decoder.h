@@ -27,7 +27,6 @@ struct StepBuffers {
   const SampleHeader* sampling = nullptr;
   SampleResults results;             // of the step before, until this one samples
   int32_t* tokens_before = nullptr;  // [max_tokens]
-  int top_capacity = 0;
 };
 
 // Per layer: norm, Q, K, V, rotation and storing; attention; output and residual; norm, up and

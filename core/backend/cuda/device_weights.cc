@@ -136,7 +136,8 @@ class Uploader {
         }
       }
     }
-    return Done(tensor);
+    NoteDone(tensor);
+    return absl::OkStatus();
   }
 
   absl::Status Matrix(const std::vector<RowRef>& rows, int64_t inputs, DeviceMatrix& out) {
@@ -166,7 +167,8 @@ class Uploader {
                                 static_cast<int64_t>(scales.size() * sizeof(float)), out.scales));
     }
     LUNA_RETURN_IF_ERROR(Bias(rows, out));
-    return Done(*rows.front().tensor);
+    NoteDone(*rows.front().tensor);
+    return absl::OkStatus();
   }
 
   absl::Status Bias(const std::vector<RowRef>& rows, DeviceMatrix& out) {
@@ -226,13 +228,12 @@ class Uploader {
     return device_.Wait(*staged_);
   }
 
-  absl::Status Done(const Tensor& tensor) {
+  void NoteDone(const Tensor& tensor) {
     done_bytes_ += tensor.bytes();
     if (on_progress_ && model_.weights_bytes > 0) {
       on_progress_(std::min(
           1.0, static_cast<double>(done_bytes_) / static_cast<double>(model_.weights_bytes)));
     }
-    return absl::OkStatus();
   }
 
   const model::Model& model_;

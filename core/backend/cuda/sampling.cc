@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
 
 namespace luna::backend::cuda {
 namespace {
@@ -77,6 +76,7 @@ int64_t SamplePacker::Pack(std::span<const SampleSpec> specs, std::byte* fixed, 
   std::byte* rows = fixed + sizeof(SampleHeader);
   for (const SampleSpec& spec : specs) {
     auto* row = new (rows) SampleRow(RowOf(spec, std::ssize(edits_of_)));
+    header->top_stride = std::max(header->top_stride, row->num_logprobs);
     PackEdits(spec, *row);
     rows += sizeof(SampleRow);
   }
@@ -122,7 +122,7 @@ SampleEdit& SamplePacker::EditOf(TokenId token, SampleRow& row) {
 
 int64_t SampleResultsLayout::bytes() const {
   return Aligned(max_rows_ * (sizeof(int32_t) + sizeof(SampleStatus) + sizeof(float))) +
-         max_rows_ * top_capacity_ * static_cast<int64_t>(sizeof(SampleTop));
+         max_top_ * static_cast<int64_t>(sizeof(SampleTop));
 }
 
 SampleResults SampleResultsLayout::At(std::byte* memory) const {
@@ -135,13 +135,16 @@ SampleResults SampleResultsLayout::At(std::byte* memory) const {
   return results;
 }
 
-std::span<const SampleRow> PackedRows(const std::byte* fixed) {
+int64_t TopBytes(const std::byte* fixed) {
   const auto* header = reinterpret_cast<const SampleHeader*>(fixed);
-  return {reinterpret_cast<const SampleRow*>(header + 1), static_cast<size_t>(header->num_rows)};
+  return int64_t{header->num_rows} * header->top_stride * int64_t{sizeof(SampleTop)};
 }
 
-void UnpackSamples(std::span<const SampleRow> rows, int vocab_size, const SampleResults& results,
-                   int top_capacity, std::vector<SampledToken>& out) {
+void UnpackSamples(const std::byte* fixed, int vocab_size, const SampleResults& results,
+                   std::vector<SampledToken>& out) {
+  const auto* header = reinterpret_cast<const SampleHeader*>(fixed);
+  const std::span rows(reinterpret_cast<const SampleRow*>(header + 1),
+                       static_cast<size_t>(header->num_rows));
   out.resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     SampledToken& sampled = out[i];
@@ -164,10 +167,9 @@ void UnpackSamples(std::span<const SampleRow> rows, int vocab_size, const Sample
     }
     sampled.token = results.tokens[i];
     sampled.logprob = results.logprobs[i];
-    const SampleTop* top = results.top + static_cast<int64_t>(i) * top_capacity;
-    const int num_top = rows[i].num_logprobs;
-    LUNA_CHECK_LE(num_top, top_capacity);
-    for (int t = 0; t < num_top; ++t) sampled.top.push_back({top[t].token, top[t].logprob});
+    const SampleTop* top = results.top + static_cast<int64_t>(i) * header->top_stride;
+    for (int t = 0; t < rows[i].num_logprobs; ++t)
+      sampled.top.push_back({top[t].token, top[t].logprob});
   }
 }
 

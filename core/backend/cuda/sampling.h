@@ -53,26 +53,26 @@ class SamplePacker {
 // its copy; tokens are first.
 class SampleResultsLayout {
  public:
-  SampleResultsLayout(int max_rows, int top_capacity)
-      : max_rows_(max_rows), top_capacity_(top_capacity) {}
+  // `max_top`: candidates of all rows together.
+  SampleResultsLayout(int max_rows, int64_t max_top) : max_rows_(max_rows), max_top_(max_top) {}
 
-  int top_capacity() const { return top_capacity_; }
+  int64_t max_top() const { return max_top_; }
   int64_t bytes() const;
   // `memory` is aligned to 16 bytes.
   SampleResults At(std::byte* memory) const;
 
  private:
   int64_t max_rows_;
-  int64_t top_capacity_;
+  int64_t max_top_;
 };
 
-// The rows that Pack wrote to `fixed`.
-std::span<const SampleRow> PackedRows(const std::byte* fixed);
+// How many bytes of SampleResults::top the rows that Pack wrote to `fixed` have.
+int64_t TopBytes(const std::byte* fixed);
 
-// What the kernel found for `rows`, as they were packed: statuses and messages are those of
+// What the kernel found for the rows that Pack wrote to `fixed`: statuses and messages are those of
 // sample::Sampler. `results` are in the host's memory. `out` is reused.
-void UnpackSamples(std::span<const SampleRow> rows, int vocab_size, const SampleResults& results,
-                   int top_capacity, std::vector<sample::SampledToken>& out);
+void UnpackSamples(const std::byte* fixed, int vocab_size, const SampleResults& results,
+                   std::vector<sample::SampledToken>& out);
 
 }  // namespace luna::backend::cuda
 

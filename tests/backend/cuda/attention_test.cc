@@ -278,7 +278,8 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionTest,
                                          Case{true, 6, 2, 64, 300, 16}, Case{true, 9, 3, 64, 0, 32},
                                          Case{false, 4, 4, 80, 0, 16}, Case{true, 3, 1, 80, 0, 3},
                                          Case{true, 4, 1, 256, 300, 16},
-                                         Case{false, 4, 1, 256, 0, 1},
+                                         Case{false, 4, 1, 256, 0, 1}, Case{true, 8, 2, 128, 0, 16},
+                                         Case{false, 4, 2, 128, 300, 16},
                                          Case{true, 10, 1, 32, 0, 16}),
                          [](const auto& info) { return testing::PrintToString(info.param); });
 

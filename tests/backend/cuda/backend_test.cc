@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/backend/cuda/cuda_backend.h"
+#include "core/backend/cuda/kernels/sampling_args.h"
 #include "core/base/status_macros.h"
 #include "tests/backend/random_model.h"
 #include "tests/backend/sequence_driver.h"
@@ -24,12 +25,12 @@ struct Made {
 };
 
 Made Make(const std::shared_ptr<const model::Model>& model,
-          const EmulatedDeviceOptions& device_options = {}) {
+          const EmulatedDeviceOptions& device_options = {}, int max_batch_tokens = 64) {
   auto device = std::make_unique<EmulatedDevice>(device_options);
   Made made;
   made.device = device.get();
   BackendOptions options;
-  options.max_batch_tokens = 64;
+  options.max_batch_tokens = max_batch_tokens;
   made.backend = *MakeCudaBackend(model, options, std::move(device), EmulatedKernels());
   return made;
 }
@@ -97,6 +98,22 @@ class Decoding {
   std::vector<int32_t> table_;
 };
 
+TEST(CudaBackendTest, OfCandidatesOnlyThoseAskedForLeaveTheDevice) {
+  const auto model = MakeRandomModel("gpt2");
+  constexpr int kSteps = 3;
+  int64_t copied[3];
+  for (const int count : {0, 1, 2}) {
+    Made made = Make(model);
+    sample::SamplingParams params;
+    params.num_logprobs = count * 5;
+    Decoding(*made.backend, model->config, {5, 6, 7}, params).Run(kSteps, 2);
+    copied[count] = made.device->counters().copied_out_bytes;
+  }
+  constexpr int64_t kFive = kSteps * 5 * sizeof(SampleTop);
+  EXPECT_EQ(copied[1], copied[0] + kFive);
+  EXPECT_EQ(copied[2], copied[1] + kFive);
+}
+
 TEST(CudaBackendTest, TokensOnTheirWayAreTheSameAsTokensThatWereRead) {
   const auto model = MakeRandomModel("llama");
   sample::SamplingParams greedy, penalized;
@@ -114,6 +131,31 @@ TEST(CudaBackendTest, TokensOnTheirWayAreTheSameAsTokensThatWereRead) {
           Decoding(*made.backend, model->config, {3, 1, 4, 1, 5}, params).Run(40, depth));
     }
     EXPECT_EQ(said[0], said[1]);
+  }
+}
+
+// More single tokens, and more choices in one step, than any recorded graph has.
+TEST(CudaBackendTest, StepsLargerThanEveryGraphAreTheSame) {
+  constexpr int kSequences = 300;
+  const auto model = MakeRandomModel("llama");
+  const Made made = Make(model, {}, 2 * kSequences);
+  SequenceDriver driver(*made.backend, model->config, 4, kSequences);
+  std::vector<TestSequence> sequences;
+  for (int i = 0; i < kSequences; ++i) sequences.push_back(driver.NewSequence(3, 7 + i));
+  const int64_t graphs = made.device->counters().graph_launches;
+  for (const int count : {2, 1}) {  // chunks, then single tokens
+    std::vector<Chunk> chunks;
+    for (TestSequence& sequence : sequences) chunks.push_back({&sequence, count});
+    ASSERT_TRUE(driver.Step(chunks).ok());
+  }
+  EXPECT_EQ(made.device->counters().graph_launches, graphs);
+  for (const int i : {0, 63, 64, 255, 256, 299}) {
+    const Made alone = Make(model);
+    SequenceDriver other(*alone.backend, model->config, 4, 1);
+    TestSequence sequence = other.NewSequence(3, 7 + i);
+    ASSERT_TRUE(other.Finish(sequence, 1).ok());
+    EXPECT_EQ(alone.device->counters().graph_launches, 3);
+    EXPECT_EQ(sequence.rows, sequences[i].rows) << "sequence " << i;
   }
 }
 
@@ -200,6 +242,35 @@ TEST(CudaBackendTest, AFailedLaunchChangesNothing) {
     return sequence.rows;
   };
   EXPECT_EQ(run(true), run(false));
+}
+
+// A step that has no graph, with another one in flight: some of its kernels were launched.
+TEST(CudaBackendTest, ALaunchThatFailsHalfwayLeavesTheStepBeforeAlone) {
+  constexpr int kSequences = 260;
+  const auto model = MakeRandomModel("llama");
+  const Made made = Make(model, {}, kSequences);
+  SequenceDriver driver(*made.backend, model->config, 4, kSequences);
+  std::vector<TestSequence> sequences;
+  std::vector<Chunk> chunks;
+  for (int i = 0; i < kSequences; ++i) sequences.push_back(driver.NewSequence(1, 7 + i));
+  for (TestSequence& sequence : sequences) chunks.push_back({&sequence, 1});
+  sample::SamplingParams greedy;
+  greedy.temperature = 0.0f;
+  ASSERT_TRUE(driver.Step(chunks, greedy).ok());
+  const batch::Batch batch = driver.batch();
+  ASSERT_TRUE(made.backend->Launch(batch).ok());
+  made.device->FailLaunch(5);
+  EXPECT_EQ(made.backend->Launch(batch).code(), absl::StatusCode::kInternal);
+  for (int i = 0; i < 2; ++i) {
+    batch::StepResult result;
+    ASSERT_TRUE(made.backend->Collect(result).ok());
+    for (int s = 0; s < kSequences; ++s) {
+      EXPECT_EQ(result.samples[s].token, sequences[s].rows[0].token) << s;
+    }
+    if (i == 0) {
+      ASSERT_TRUE(made.backend->Launch(batch).ok());
+    }
+  }
 }
 
 TEST(CudaBackendTest, ALostDeviceIsUnavailableFromThenOn) {

@@ -158,6 +158,13 @@ TEST_F(CudaEngineTest, APoolThatIsTooSmallForAllChangesNoWord) {
   EXPECT_EQ(Run(backend_.get(), members), roomy);
 }
 
+TEST_F(CudaEngineTest, WithoutTheKvCacheTheWordsAreTheSame) {
+  const std::vector<int> members = {3, 0, 5, 1, 4, 2};
+  const std::vector<Answer> cached = Run(backend_.get(), members);
+  engine_options_.keep_kv = false;
+  EXPECT_EQ(Run(backend_.get(), members), cached);
+}
+
 TEST_F(CudaEngineTest, AFailedLaunchEndsWhoWasInItAndTheEngineGoesOn) {
   const Answer expected = Run(backend_.get(), {0}).front();
   engine::Engine engine(engine_options_, backend_.get(), tokenizer_, &clock_);
@@ -179,6 +186,26 @@ TEST_F(CudaEngineTest, AFailedLaunchEndsWhoWasInItAndTheEngineGoesOn) {
   while (engine.Tick()) {
   }
   EXPECT_EQ(Read(*again), expected);
+}
+
+// Penalties are what a serving backend allocates memory for.
+TEST_F(CudaEngineTest, OutOfMemoryEndsWhoWasInTheStepAndTheEngineGoesOn) {
+  engine::Engine engine(engine_options_, backend_.get(), tokenizer_, &clock_);
+  const auto run = [&] {
+    auto stream = std::make_shared<engine::TokenStream>();
+    engine.Submit(RequestOf(1), stream);
+    while (engine.Tick()) {
+    }
+    engine::TokenStream::Taken taken;
+    stream->TakeAll(taken);
+    return *taken.finished;
+  };
+  device_->FailAllocation(1);
+  const engine::Finished failed = run();
+  EXPECT_EQ(failed.reason, engine::FinishReason::kError);
+  EXPECT_EQ(failed.error.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(failed.error.message()), testing::HasSubstr("penalties and biases"));
+  EXPECT_EQ(run().reason, engine::FinishReason::kLength);
 }
 
 TEST_F(CudaEngineTest, ALostDeviceEndsGenerationsAndKeepsSessions) {

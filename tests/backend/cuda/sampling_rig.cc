@@ -127,13 +127,11 @@ std::vector<sample::SampledToken> SampleOnDevice(std::span<const SampleCase> row
   const int num_rows = static_cast<int>(rows.size());
   const int vocab = static_cast<int>(rows[0].logits.size());
   const int stride = (vocab + 3) / 4 * 4 + 4 * (vocab % 3);
-  int top_capacity = std::max(options.top_capacity, 0);
+  int most_top = 0;  // of a row
   std::vector<sample::SampleSpec> specs;
   for (int i = 0; i < num_rows; ++i) {
     specs.push_back(rows[i].Spec(num_rows - 1 - i));
-    if (options.top_capacity < 0) {
-      top_capacity = std::max(top_capacity, rows[i].params.num_logprobs);
-    }
+    most_top = std::max(most_top, rows[i].params.num_logprobs);
   }
 
   SamplePacker packer(vocab);
@@ -159,20 +157,19 @@ std::vector<sample::SampledToken> SampleOnDevice(std::span<const SampleCase> row
     place->Write(at, values.data(), bytes);
     return at;
   };
-  const SampleResultsLayout layout(num_rows, top_capacity);
+  const SampleResultsLayout layout(num_rows, int64_t{num_rows} * most_top);
   std::byte* const results = place->Allocate(layout.bytes());
   const SampleArgs args = {.header = reinterpret_cast<const SampleHeader*>(input),
                            .logits = reinterpret_cast<float*>(put(logits)),
                            .tokens_before = reinterpret_cast<const int32_t*>(put(tokens_before)),
                            .results = layout.At(results),
                            .vocab_size = vocab,
-                           .vocab_stride = stride,
-                           .top_capacity = top_capacity};
+                           .vocab_stride = stride};
   place->Run(options.threads, options.blocks > 0 ? options.blocks : num_rows, args);
 
   std::vector<std::byte> read = place->Read(results, layout.bytes());
   std::vector<sample::SampledToken> out;
-  UnpackSamples(PackedRows(staging.get()), vocab, layout.At(read.data()), top_capacity, out);
+  UnpackSamples(staging.get(), vocab, layout.At(read.data()), out);
   return out;
 }
 

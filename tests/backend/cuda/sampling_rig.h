@@ -30,7 +30,6 @@ struct RigOptions {
   int threads = 512;       // 64 or 512 a block; on a GPU always 512
   int blocks = 0;          // 0: one a row
   bool far_lists = false;  // the lists are not behind the rows
-  int top_capacity = -1;   // -1: what the rows ask for
 };
 
 // All rows in one launch. They have one vocabulary. Memory has exactly the sizes that were

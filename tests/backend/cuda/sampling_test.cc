@@ -331,7 +331,7 @@ TEST_F(SamplePackerTest, ASteadyStateAllocatesNothing) {
   SamplePacker packer(kVocab);
   std::vector<SampleEdit> fixed(SamplePacker::FixedBytes(3) / sizeof(SampleEdit) + 1);
   std::vector<SampleEdit> lists(packer.ListBytes(specs) / sizeof(SampleEdit) + 1);
-  const SampleResultsLayout layout(3, 20);
+  const SampleResultsLayout layout(3, 3 * 20);
   std::vector<SampleTop> memory(layout.bytes() / sizeof(SampleTop) + 1);
   const SampleResults results = layout.At(reinterpret_cast<std::byte*>(memory.data()));
   std::vector<sample::SampledToken> out;
@@ -340,8 +340,7 @@ TEST_F(SamplePackerTest, ASteadyStateAllocatesNothing) {
     if (round == 1) before = AllocationCount();
     auto* list_bytes = reinterpret_cast<std::byte*>(lists.data());
     packer.Pack(specs, reinterpret_cast<std::byte*>(fixed.data()), list_bytes, list_bytes);
-    UnpackSamples(PackedRows(reinterpret_cast<std::byte*>(fixed.data())), kVocab, results,
-                  layout.top_capacity(), out);
+    UnpackSamples(reinterpret_cast<std::byte*>(fixed.data()), kVocab, results, out);
   }
   EXPECT_EQ(AllocationCount(), before);
   EXPECT_EQ(out[2].top.size(), 2u);

@@ -374,6 +374,7 @@ class Attender {
 template <typename Kv, int kDimTiles, int kColumnTiles>
 LUNA_KERNEL void LUNA_BLOCK_OF(kAttentionThreads, 1) Attention(const AttentionArgs args) {
   auto& shared = *reinterpret_cast<AttentionShared<Kv, kDimTiles, kColumnTiles>*>(SharedMemory());
+  AwaitEarlierKernels();
   const GroupStep group = At<GroupStep>(args.header, args.header->groups)[args.kv.group];
   const auto* items = At<AttentionItem>(args.header, group.items);
   for (int i = BlockIndexX(); i < group.num_items; i += GridX()) {

@@ -2,7 +2,8 @@
 //
 // A format has
 //   kGroupBytes      of one tile's weights for one group of inputs
-//   kUnrolledGroups  how many groups' loads may be under way at a time
+//   kGroupsAhead     how many groups' weights a warp loads before it needs them
+//   kPairedTiles     column tiles up to which a multiprocessor has registers for two blocks
 //   kScaled          whether a group has a scale for each row
 //   Weights          what a lane holds of a group; Load
 //   Activations      what a lane holds of 16 inputs of eight tokens; Read from memory, ReadStaged
@@ -53,10 +54,38 @@ struct Inputs {
     if constexpr (kNormed) {
       const Float2 w = *reinterpret_cast<const Float2*>(weight + k);
       const Float2 b = *reinterpret_cast<const Float2*>(bias + k);
-      v = {(v.x - statistics.mean) * statistics.scale * w.x + b.x,
-           (v.y - statistics.mean) * statistics.scale * w.y + b.y};
+      v = {Normed(v.x, statistics, w.x, b.x), Normed(v.y, statistics, w.y, b.y)};
     }
     return {there ? v.x : 0.0f, there ? v.y : 0.0f};
+  }
+
+  // Eight neighbours in two steps, between which there may be other work: as they are, then as Pair
+  // gives them.
+  LUNA_DEVICE void Load(int row, int k, Float4 (&x)[2]) const {
+    const auto* from = reinterpret_cast<const Float4*>(this->x + (row >= 0 ? row : 0) * stride + k);
+    x[0] = from[0];
+    x[1] = from[1];
+  }
+  LUNA_DEVICE void Finish(int row, const Statistics& statistics, int k, const Float4 (&x)[2],
+                          float (&values)[8]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      Float4 v = x[i];
+      if constexpr (kNormed) {
+        const Float4 w = reinterpret_cast<const Float4*>(weight + k)[i];
+        const Float4 b = reinterpret_cast<const Float4*>(bias + k)[i];
+        v = {Normed(v.x, statistics, w.x, b.x), Normed(v.y, statistics, w.y, b.y),
+             Normed(v.z, statistics, w.z, b.z), Normed(v.w, statistics, w.w, b.w)};
+      }
+      const float four[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) values[4 * i + j] = row >= 0 ? four[j] : 0.0f;
+    }
+  }
+
+ private:
+  LUNA_DEVICE static float Normed(float x, const Statistics& statistics, float w, float b) {
+    return (x - statistics.mean) * statistics.scale * w + b;
   }
 };
 
@@ -65,7 +94,8 @@ struct Inputs {
 // A group is two fragments of MmaBf16's a, a lane's four registers side by side.
 struct Bf16Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 2;
-  static constexpr int kUnrolledGroups = 2;
+  static constexpr int kGroupsAhead = 2;
+  static constexpr int kPairedTiles = 4;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 1;
   LUNA_DEVICE static int Column(int lane, int) { return lane / 4; }
@@ -105,13 +135,13 @@ struct Bf16Format {
   // `column`.
   LUNA_DEVICE static void Stage(const float (&values)[8], int column, int quarter,
                                 std::byte* staged) {
-    auto* words = reinterpret_cast<uint32_t*>(staged);
+    auto* words = reinterpret_cast<Words4*>(staged);  // of a token's four lanes
     const int step = quarter / 2, r = quarter % 2;
-    for (int t = 0; t < 4; ++t) {
-      const SplitPair split = Split(values[2 * t], values[2 * t + 1]);
-      words[((step * 2 + 0) * 2 + r) * kWarpSize + column * 4 + t] = split.high;
-      words[((step * 2 + 1) * 2 + r) * kWarpSize + column * 4 + t] = split.low;
-    }
+    SplitPair split[4];
+    for (int t = 0; t < 4; ++t) split[t] = Split(values[2 * t], values[2 * t + 1]);
+    Words4* at = words + (step * 4 + r) * kTileTokens + column;
+    at[0] = {split[0].high, split[1].high, split[2].high, split[3].high};
+    at[2 * kTileTokens] = {split[0].low, split[1].low, split[2].low, split[3].low};
   }
   LUNA_DEVICE static Activations ReadStaged(const std::byte* staged, int step, int lane) {
     const auto* words = reinterpret_cast<const uint32_t*>(staged) + step * 4 * kWarpSize + lane;
@@ -131,6 +161,7 @@ struct Bf16Format {
 // side by side. Every level is a bf16, so the product is Bf16Format's, and a group's sum is
 // multiplied by its row's scale.
 struct Int8Format : Bf16Format {
+  static constexpr int kPairedTiles = 2;
   static constexpr int kGroupBytes = kTileRows * kGroupInputs;
   static constexpr bool kScaled = true;
 
@@ -162,7 +193,8 @@ struct Int8Format : Bf16Format {
 // A group is [kTileRows][kGroupInputs]; one fused multiply-add after the other.
 struct F32Format {
   static constexpr int kGroupBytes = kTileRows * kGroupInputs * 4;
-  static constexpr int kUnrolledGroups = 1;
+  static constexpr int kGroupsAhead = 1;
+  static constexpr int kPairedTiles = 0;
   static constexpr bool kScaled = false;
   static constexpr int kLaneColumns = 2;
   LUNA_DEVICE static int Column(int lane, int i) { return lane % 4 * 2 + i; }

@@ -3,7 +3,9 @@
 //
 // Rules for kernels: one argument, a struct by value; raw pointers; blocks of one dimension whose
 // size is a multiple of kWarpSize; shared memory is dynamic only; barriers and warp operations are
-// reached by all threads of the block or warp. PTX: NVIDIA, "Parallel Thread Execution ISA".
+// reached by all threads of the block or warp; every thread calls AwaitEarlierKernels once, and
+// touches before it only what no kernel writes; no __restrict__ and no __ldg, whose loads a
+// compiler may move before it. PTX: NVIDIA, "Parallel Thread Execution ISA".
 #ifndef LUNA_CORE_BACKEND_CUDA_KERNELS_PLATFORM_CUH_
 #define LUNA_CORE_BACKEND_CUDA_KERNELS_PLATFORM_CUH_
 
@@ -39,6 +41,19 @@ LUNA_DEVICE int GridX() { return static_cast<int>(gridDim.x); }
 LUNA_DEVICE std::byte* SharedMemory() {
   extern __shared__ __align__(16) unsigned char luna_shared_memory[];
   return reinterpret_cast<std::byte*>(luna_shared_memory);
+}
+
+// Kernels overlap, where a device lets them (sm_90 and later): one may begin as soon as all blocks
+// of the one before it have passed this, and here it waits until all that is before it is done and
+// seen. So what a launch costs, and what a kernel reads of weights before this, goes on beside its
+// predecessor's work. griddepcontrol.
+LUNA_DEVICE void AwaitEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "griddepcontrol.wait;\n\t"
+      "griddepcontrol.launch_dependents;" ::
+          : "memory");
+#endif
 }
 
 LUNA_DEVICE void SyncThreads() { __syncthreads(); }

@@ -43,6 +43,7 @@ LUNA_DEVICE float TableEntry(const void* table, bool is_bf16, int64_t i) {
 
 // Grid: (any); blocks share out the tokens.
 LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) Embed(const EmbedArgs args) {
+  AwaitEarlierKernels();
   const StepHeader& header = *args.header;
   const auto* ids = At<int32_t>(&header, header.token_ids);
   const auto* positions = At<int32_t>(&header, header.positions);
@@ -67,6 +68,7 @@ LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) Embed(const EmbedArgs args) {
 // Grid: (any); blocks share out the tokens. Shared memory: one Statistics.
 LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) AddNorm(const AddNormArgs args) {
   auto& statistics = *reinterpret_cast<Statistics*>(SharedMemory());
+  AwaitEarlierKernels();
   for (int token = BlockIndexX(); token < args.header->num_tokens; token += GridX()) {
     if (ThreadIndex() < kWarpSize) {
       const Statistics found = StatisticsOf(args.norm, token, ThreadIndex());
@@ -90,6 +92,7 @@ LUNA_DEVICE float SumOverWarp(float value) {
 
 // Grid: (any); the warps of all blocks share out the heads of all tokens.
 LUNA_KERNEL void LUNA_BLOCK_OF(kRowThreads, 1) FinishNormedHeads(const FinishHeadsArgs args) {
+  AwaitEarlierKernels();
   const StepHeader& header = *args.header;
   const HeadsArgs& heads = args.heads;
   const auto* slots =

@@ -169,7 +169,8 @@ class RowSampler {
 
   // The row's num_logprobs first candidates, a block of them at a time.
   LUNA_DEVICE void WriteTop(const Extremes& extremes) {
-    SampleTop* top = args_.results.top + static_cast<int64_t>(row_index_) * args_.top_capacity;
+    SampleTop* top =
+        args_.results.top + static_cast<int64_t>(row_index_) * args_.header->top_stride;
     const auto one = [](float) { return uint64_t{1}; };
     select_.SetBins(ValueOfKey(extremes.best), extremes.smallest, kSampleReach, true);
     uint64_t after = 0;
@@ -331,6 +332,7 @@ class RowSampler {
 template <int kThreads>
 LUNA_KERNEL void LUNA_BLOCK_OF(kThreads, 1) SampleRows(SampleArgs args) {
   auto* memory = reinterpret_cast<SampleMemory<kThreads>*>(SharedMemory());
+  AwaitEarlierKernels();
   const int left = args.header->num_rows - args.first_row;
   const int num_rows = left < args.max_rows ? left : args.max_rows;
   for (int row = BlockIndexX(); row < num_rows; row += GridX()) {

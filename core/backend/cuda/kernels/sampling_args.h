@@ -50,6 +50,7 @@ struct alignas(16) SampleHeader {
   SampleEdit* edits = nullptr;  // device addresses
   const SampleBias* biases = nullptr;
   int32_t num_rows = 0;
+  int32_t top_stride = 0;  // of SampleResults::top; no row's num_logprobs is more
 
   static constexpr int64_t Bytes(int64_t rows) {
     return static_cast<int64_t>(sizeof(SampleHeader)) +
@@ -69,7 +70,7 @@ struct SampleResults {
   int32_t* tokens = nullptr;
   SampleStatus* statuses = nullptr;
   float* logprobs = nullptr;  // 0 where not asked for
-  SampleTop* top = nullptr;   // [rows, top_capacity]; num_logprobs of them are written
+  SampleTop* top = nullptr;   // [rows, top_stride]; num_logprobs of them are written
 };
 
 struct SampleArgs {
@@ -83,7 +84,6 @@ struct SampleArgs {
   int32_t vocab_size = 0;
   int32_t vocab_stride =
       0;  // a multiple of 4, at least vocab_size; what is between may be anything
-  int32_t top_capacity = 0;  // at least every row's num_logprobs
 };
 
 }  // namespace luna::backend::cuda

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,9 @@ namespace luna::backend::cuda {
 namespace {
 
 constexpr int kOldestMajor = 8;
+constexpr int kOverlappingMajor = 9;
+// Set: kernels run one after the other, to look for faults and to see what overlapping brings.
+constexpr char kSerialVariable[] = "LUNA_CUDA_SERIAL";
 
 std::string Describe(cudaError_t error) {
   return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
@@ -41,7 +45,8 @@ class CudaEvent final : public Device::Event {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(DeviceInfo info, cudaStream_t stream) : info_(std::move(info)), stream_(stream) {}
+  CudaDevice(DeviceInfo info, cudaStream_t stream, bool overlaps)
+      : info_(std::move(info)), stream_(stream), overlaps_(overlaps) {}
   ~CudaDevice() override { cudaStreamDestroy(stream_); }
 
   const DeviceInfo& info() const override { return info_; }
@@ -67,7 +72,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<void*> AllocateStaging(std::string_view purpose, int64_t bytes) override {
     void* memory = nullptr;
     LUNA_RETURN_IF_ERROR(
-        CheckMemory(cudaMallocHost(&memory, static_cast<size_t>(bytes)), purpose, bytes));
+        CheckStaging(cudaMallocHost(&memory, static_cast<size_t>(bytes)), purpose, bytes));
     return memory;
   }
   void FreeStaging(void* memory) override {
@@ -85,6 +90,8 @@ class CudaDevice final : public Device {
                                                    AbslView(info_.name), ": ", Describe(error)));
     }
     LUNA_RETURN_IF_ERROR(Check(error, kernel.name));
+    // Compiled from PTX for an older device, it would not wait for the kernel before it.
+    overlaps_ = overlaps_ && attributes.ptxVersion >= 10 * kOverlappingMajor;
     return Check(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared_bytes)),
                  kernel.name);
@@ -106,12 +113,18 @@ class CudaDevice final : public Device {
   absl::Status Launch(const Kernel& kernel, const Grid& grid, int64_t shared_bytes,
                       const void* args) override {
     void* arguments[] = {const_cast<void*>(args)};
-    return Check(cudaLaunchKernel(kernel.entry,
-                                  dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                                       static_cast<unsigned>(grid.z)),
-                                  dim3(static_cast<unsigned>(kernel.threads)), arguments,
-                                  static_cast<size_t>(shared_bytes), stream_),
-                 kernel.name);
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                          static_cast<unsigned>(grid.z));
+    config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+    config.stream = stream_;
+    config.attrs = &overlap;
+    config.numAttrs = overlaps_ ? 1 : 0;
+    return Check(cudaLaunchKernelExC(&config, kernel.entry, arguments), kernel.name);
   }
 
   absl::Status BeginCapture() override {
@@ -158,6 +171,15 @@ class CudaDevice final : public Device {
                                                      free_bytes, " of ", total_bytes, " free"));
   }
 
+  absl::Status CheckStaging(cudaError_t error, std::string_view purpose, int64_t bytes) {
+    if (error != cudaErrorMemoryAllocation) return Check(error, purpose);
+    cudaGetLastError();
+    return absl::ResourceExhaustedError(
+        absl::StrCat(AbslView(purpose), " needs ", bytes,
+                     " bytes of the host's page-locked memory, which "
+                     "the system does not give"));
+  }
+
   // A fault that spoiled the context stays: whatever is asked later fails with it too.
   absl::Status Check(cudaError_t error, std::string_view what) {
     if (lost_.has_value()) error = *lost_;
@@ -192,6 +214,11 @@ class CudaDevice final : public Device {
       case cudaErrorDevicesUnavailable:
       case cudaErrorNoDevice:
       case cudaErrorSystemNotReady:
+      case cudaErrorMpsClientTerminated:
+#if CUDART_VERSION >= 13000
+      case cudaErrorContained:
+      case cudaErrorTensorMemoryLeak:
+#endif
       case cudaErrorUnknown:
         return true;
       default:
@@ -201,6 +228,7 @@ class CudaDevice final : public Device {
 
   const DeviceInfo info_;
   const cudaStream_t stream_;
+  bool overlaps_;  // kernels: see AwaitEarlierKernels
   std::optional<cudaError_t> lost_;
 };
 
@@ -257,7 +285,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
                  .minor = properties.minor,
                  .multiprocessors = properties.multiProcessorCount,
                  .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin)},
-      stream);
+      stream, properties.major >= kOverlappingMajor && std::getenv(kSerialVariable) == nullptr);
 }
 
 }  // namespace luna::backend::cuda
