@@ -315,12 +315,13 @@ class RunTest(Directory):
     def test_what_is_wrong_is_said_and_the_rest_is_done(self):
         done, results, table = self.run_check("--skip", "torch,limits", env={
             "FAKE_CRASH": "All/ContractTest.Path/cuda", "FAKE_DIFFERENCE": "0.5",
-            "FAKE_HAZARD": "1", "FAKE_SERVER_FAILS": "1"}.items())  # fmt: skip
+            "FAKE_OVERLAP_CHANGES": "2", "FAKE_HAZARD": "1", "FAKE_SERVER_FAILS": "1"}.items())  # fmt: skip
         self.assertEqual(done.returncode, 1)
         failed = [name for name, one in results["sections"].items() if one["status"] == "failed"]
         self.assertEqual(failed, ["tests", "greedy", "sanitizer", "serve", "lesson"])
         self.assertIn("1 crashed, the first is All/ContractTest.Path/cuda", table)
         self.assertIn("log-probabilities differ by 0.5", table)
+        self.assertIn("luna, f32: the words or their log-probabilities depend on whether", table)
         self.assertIn("racecheck, bf16: 3 errors found, exit 99", table)
         self.assertIn("out of memory", json.dumps(results["sections"]["serve"]["failures"]))
         self.assertEqual(len(results["sections"]["steps"]["data"]["rows"]), 8)

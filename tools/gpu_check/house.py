@@ -10,6 +10,7 @@ from gpu_check.commands import Commands
 from gpu_check.sections import Deadline, Failure, Unavailable
 
 FORMATS = ("f32", "bf16", "int8")
+SERIAL = {"LUNA_CUDA_SERIAL": "1"}  # kernels do not overlap: see runtime/cuda_device.cc
 # Keys and values beside weights, as they are measured.
 KV = {"f32": "f32", "bf16": "bf16", "int8": "bf16"}
 SMOLLM2 = "models/smollm2-135m"

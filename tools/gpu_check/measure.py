@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from bench import figures, servers
-from gpu_check.house import FORMATS, KV, House, Model, cores
+from gpu_check.house import FORMATS, KV, SERIAL, House, Model, cores
 from gpu_check.sections import Deadline, Failure, Section, Unavailable
 
 BATCHES = (1, 8, 30, 64)
@@ -17,7 +17,6 @@ PREFILL = 512
 CACHED, STEPS, ROUNDS = 218, 64, 5
 SAMPLED = ("--temperature", "0.8", "--top-p", "0.95")
 SAMPLED_BATCHES = (1, 64)
-SERIAL = {"LUNA_CUDA_SERIAL": "1"}  # kernels one after another: see runtime/cuda_device.cc
 
 CLIENTS = (1, 30, 64)
 PROMPT_TOKENS = 32

@@ -8,7 +8,7 @@ import re
 import time
 
 from gpu_check import commands, gtest
-from gpu_check.house import House, KV, cores
+from gpu_check.house import KV, SERIAL, House, cores
 from gpu_check.sections import Deadline, Failure, NoDevice, Section, Unavailable
 
 PRESET = "cuda"
@@ -136,16 +136,21 @@ def greedy(house: House, section: Section, deadline: Deadline) -> None:
     rows = []
     for model in house.texts():
         for weights in TOLERANCE:
+            arguments = [model.path, "--weights", weights, "--kv-dtype", KV[weights]]
             try:
-                row = house.run_json("luna-greedy-compare", [
-                    model.path, "--weights", weights, "--kv-dtype", KV[weights]],
-                    deadline)  # fmt: skip
+                row = house.run_json("luna-greedy-compare", arguments, deadline)
+                # The same bits, or a kernel does not wait for the one before it.
+                serial = house.run_json("luna-greedy-compare", arguments, deadline, SERIAL)
+                row["same_without_overlap"] = serial["prompts"] == row["prompts"]
             except Failure as why:
                 section.failures.append(f"{model.key}, {weights}: {why}")
                 continue
             row = {**row, "model": model.key, "weights": weights}
             rows.append(row)
             section.failures += greedy_failures(row)
+            if not row["same_without_overlap"]:
+                section.failures.append(f"{model.key}, {weights}: the words or their "
+                                        f"log-probabilities depend on whether kernels overlap")
     if len(house.texts()) == 2:
         section.notes.append("SmolLM2 is not there (./dev model smollm2-135m fetches it)")
     section.data = {"rows": rows, "tolerance_nats": TOLERANCE} if rows else {}
