@@ -180,13 +180,16 @@ LUNA_KERNEL void WriteRow(Args args) {
   args.data[BlockIndexX() * kThreads + ThreadIndex()] = 2.0f;
 }
 
-constexpr int kReadBeforeAwaiting = __LINE__ + 3;
-LUNA_KERNEL void ReadRow(Args args) {
-  const float* from = args.data + (1 - BlockIndexX()) * kThreads;
-  const float before = args.broken ? from[ThreadIndex()] : 0.0f;
+constexpr int kReadBeforeAwaiting = __LINE__ + 2;
+// What both blocks of the kernel before write, one of which is another team's.
+LUNA_DEVICE float SumOfRows(const float* row) { return row[0] + row[kThreads]; }
+
+LUNA_KERNEL void ReadRows(Args args) {
+  const float* from = args.data + ThreadIndex();
+  float sum = args.broken ? SumOfRows(from) : 0.0f;
   AwaitEarlierKernels();
-  const float read = args.broken ? before : from[ThreadIndex()];
-  args.data[(2 + BlockIndexX()) * kThreads + ThreadIndex()] = read;
+  if (!args.broken) sum = SumOfRows(from);
+  args.data[(2 + BlockIndexX()) * kThreads + ThreadIndex()] = sum;
 }
 
 void RunOverlapping(bool broken) {
@@ -194,9 +197,9 @@ void RunOverlapping(bool broken) {
   const Args args = {data.data(), nullptr, broken};
   emulation::GridRunner runner(1);
   runner.Run({"write", KernelEntry<&WriteRow>(), kThreads}, {2}, 0, &args, /*overlaps=*/true);
-  runner.Run({"read", KernelEntry<&ReadRow>(), kThreads}, {2}, 0, &args, /*overlaps=*/true);
+  runner.Run({"read", KernelEntry<&ReadRows>(), kThreads}, {2}, 0, &args, /*overlaps=*/true);
   runner.Join();
-  EXPECT_EQ(data[2 * kThreads], 2.0f);
+  EXPECT_EQ(data[2 * kThreads], 4.0f);
 }
 
 TEST(SeededBugsTest, WhatAnEarlierKernelWritesIsAwaited) {
