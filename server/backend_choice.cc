@@ -52,7 +52,8 @@ std::string AsksForCpu(const Options& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<backend::Backend>> MakeChosenBackend(
-    const Options& options, const std::shared_ptr<const model::Model>& model) {
+    const Options& options, const std::shared_ptr<const model::Model>& model,
+    const std::function<absl::Status(backend::Backend&)>& prepare) {
   LUNA_RETURN_IF_ERROR(CheckCodePath(options));
   backend::BackendOptions backend_options;
   backend_options.num_threads = options.threads;
@@ -61,28 +62,32 @@ absl::StatusOr<std::unique_ptr<backend::Backend>> MakeChosenBackend(
   backend_options.code_path = options.code_path;
   backend_options.max_batch_tokens = options.max_batch_tokens;
   backend_options.on_progress = ProgressLog();
+  const auto make =
+      [&](const std::string& name) -> absl::StatusOr<std::unique_ptr<backend::Backend>> {
+    LUNA_ASSIGN_OR_RETURN(auto made, backend::MakeBackend(name, model, backend_options));
+    LUNA_RETURN_IF_ERROR(prepare(*made));
+    return made;
+  };
   const bool choose = options.backend == "auto";
-  if (!choose && options.backend != "cuda") {
-    return backend::MakeBackend(options.backend, model, backend_options);
-  }
+  if (!choose && options.backend != "cuda") return make(options.backend);
 
   if (const std::string flag = AsksForCpu(options); choose && !flag.empty()) {
     spdlog::info("{} is what the cpu backend alone has; computing on the CPU", flag);
-    return backend::MakeBackend("cpu", model, backend_options);
+    return make("cpu");
   }
-  auto made = backend::MakeBackend("cuda", model, backend_options);
+  auto made = make("cuda");
   if (made.ok()) return made;
   const absl::Status& status = made.status();
+  if (absl::IsInvalidArgument(status)) return made;
   const std::string why(status.message());
   if (!choose) {
     return absl::Status(status.code(), absl::StrCat("--backend: 'cuda': ", why,
                                                     "; --backend cpu computes on the CPU"));
   }
-  if (absl::IsInvalidArgument(status)) return made;
   // A GPU that is there and does not serve is worth a look.
   const bool none = absl::IsNotFound(status);
   spdlog::log(none ? spdlog::level::info : spdlog::level::warn, "{}; computing on the CPU", why);
-  return backend::MakeBackend("cpu", model, backend_options);
+  return make("cpu");
 }
 
 }  // namespace luna::server

@@ -142,14 +142,32 @@ absl::Status Instance::LoadModel(const Options& options) {
 }
 
 absl::Status Instance::MakeBackend(const Options& options) {
-  LUNA_ASSIGN_OR_RETURN(backend_, MakeChosenBackend(options, model_));
-  const std::optional<backend::DeviceMemoryUse> device = backend_->device_memory();
+  LUNA_ASSIGN_OR_RETURN(backend_,
+                        MakeChosenBackend(options, model_, [&](backend::Backend& backend) {
+                          return MakePool(options, backend);
+                        }));
+  const backend::BackendInfo& info = backend_->info();
+  spdlog::info("backend {}: {}{}", info.name, info.device.empty() ? "" : info.device + ", ",
+               info.numerics);
+  spdlog::info(
+      "KV cache: {} blocks of {} tokens and {} bytes, {:.1f} MiB: {:.1f} sessions of full context",
+      pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),
+      static_cast<double>(pool_size_.bytes) / kMiB, pool_size_.full_sessions());
+  if (const auto use = backend_->device_memory(); use.has_value()) {
+    spdlog::info("device memory: {:.1f} of {:.1f} MiB free, as its driver says",
+                 static_cast<double>(use->free_bytes) / kMiB,
+                 static_cast<double>(use->total_bytes) / kMiB);
+  }
+  return absl::OkStatus();
+}
 
+absl::Status Instance::MakePool(const Options& options, backend::Backend& backend) {
+  const std::optional<backend::DeviceMemoryUse> device = backend.device_memory();
   std::vector<int> windows;
   for (const model::LayerConfig& layer : model_->config.layers) {
     windows.push_back(layer.sliding_window);
   }
-  layout_ = kv::MakeLayout(windows, options.block_tokens, backend_->token_layer_bytes());
+  layout_ = kv::MakeLayout(windows, options.block_tokens, backend.token_layer_bytes());
   LUNA_ASSIGN_OR_RETURN(
       pool_size_,
       ChoosePoolSize(layout_, {.kv_cache_bytes = options.kv_cache_bytes,
@@ -164,20 +182,7 @@ absl::Status Instance::MakeBackend(const Options& options) {
                      " is less than one block of ", layout_.block_bytes(), " bytes"));
   }
   LUNA_RETURN_IF_ERROR(CheckGuarantee(options));
-  LUNA_RETURN_IF_ERROR(backend_->AllocateKv(layout_, pool_size_.num_blocks));
-  const backend::BackendInfo& info = backend_->info();
-  spdlog::info("backend {}: {}{}", info.name, info.device.empty() ? "" : info.device + ", ",
-               info.numerics);
-  spdlog::info(
-      "KV cache: {} blocks of {} tokens and {} bytes, {:.1f} MiB: {:.1f} sessions of full context",
-      pool_size_.num_blocks, layout_.block_tokens, layout_.block_bytes(),
-      static_cast<double>(pool_size_.bytes) / kMiB, pool_size_.full_sessions());
-  if (const auto use = backend_->device_memory(); use.has_value()) {
-    spdlog::info("device memory: {:.1f} of {:.1f} MiB free, as its driver says",
-                 static_cast<double>(use->free_bytes) / kMiB,
-                 static_cast<double>(use->total_bytes) / kMiB);
-  }
-  return absl::OkStatus();
+  return backend.AllocateKv(layout_, pool_size_.num_blocks);
 }
 
 absl::Status Instance::CheckGuarantee(const Options& options) const {

@@ -44,6 +44,8 @@ class Instance {
   absl::Status OpenState(const Options& options);
   absl::Status LoadModel(const Options& options);
   absl::Status MakeBackend(const Options& options);
+  // Decides layout_ and pool_size_ for it.
+  absl::Status MakePool(const Options& options, backend::Backend& backend);
   absl::Status CheckGuarantee(const Options& options) const;
   void MakeEngine(const Options& options, std::vector<TokenId> opening,
                   std::function<void()> on_published);

@@ -214,7 +214,7 @@ class WithoutGpuTest : public testing::Test {
 };
 
 TEST_F(WithoutGpuTest, AutoTakesTheCpuAndSaysWhy) {
-  EXPECT_THAT(LogOfAServer({}), AllOf(ContainsRegex("no CUDA device: .*; computing on the CPU"),
+  EXPECT_THAT(LogOfAServer({}), AllOf(ContainsRegex("CUDA device: .*; computing on the CPU"),
                                       HasSubstr("backend cpu: ")));
   EXPECT_THAT(LogOfAServer({"--kv-dtype", "int8"}),
               AllOf(HasSubstr("--kv-dtype int8 is what the cpu backend alone has"),
@@ -223,7 +223,7 @@ TEST_F(WithoutGpuTest, AutoTakesTheCpuAndSaysWhy) {
 
 TEST_F(WithoutGpuTest, CudaIsRefusedWithTheWayOut) {
   Process process(Flags({"--backend", "cuda"}));
-  EXPECT_THAT(process.ReadErrors(), AllOf(HasSubstr("--backend: 'cuda': no CUDA device: "),
+  EXPECT_THAT(process.ReadErrors(), AllOf(ContainsRegex("--backend: 'cuda': no .*CUDA device: "),
                                           HasSubstr("--backend cpu computes on the CPU")));
   EXPECT_EQ(process.Wait(), 2);
 }
