@@ -5,7 +5,7 @@ namespace luna::backend::cuda {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice() {
   return absl::NotFoundError(
-      "no CUDA device: this server was built without CUDA (nvcc was not found, or "
+      "no CUDA device: this server was built without CUDA (no nvcc that is new enough, or "
       "-DLUNA_CUDA=OFF)");
 }
 
