@@ -60,6 +60,7 @@ void GridRunner::Run(const Kernel& kernel, const Grid& grid, int64_t shared_byte
     teams_[team].Run(block, beginning_);
   }
   ++runs_;
+  if (!overlaps) Join();
 }
 
 void GridRunner::Join() {

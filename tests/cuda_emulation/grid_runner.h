@@ -22,12 +22,13 @@ class GridRunner {
  public:
   explicit GridRunner(uint64_t seed) : random_(seed) {}
 
-  // Returns when all is done. `args` is the kernel's argument, and stays until Join, or Run,
-  // returns again. A kernel that may overlap with those before has to await them: else it stops,
-  // and so does ThreadSanitizer where one of its threads touches before that what they touched.
+  // Returns when all is done. `args` is the kernel's argument. A kernel that overlaps with others
+  // has to await those before: else it stops, and so does ThreadSanitizer where one of its threads
+  // touches before that what they touched. To that it goes on until Join, or Run, returns again;
+  // so long `args` stays.
   void Run(const Kernel& kernel, const Grid& grid, int64_t shared_bytes, const void* args,
            bool overlaps = false);
-  // Has ThreadSanitizer see what ran as done before what follows on this thread.
+  // Has ThreadSanitizer see what overlaps as done before what follows on this thread.
   void Join();
 
  private:

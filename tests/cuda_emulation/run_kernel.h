@@ -15,7 +15,6 @@ void RunKernel(const Grid& grid, int threads, int64_t shared_bytes, const Args& 
                uint64_t seed = 1) {
   emulation::GridRunner runner(seed);
   runner.Run({"tested", KernelEntry<kKernel>(), threads}, grid, shared_bytes, &args);
-  runner.Join();
 }
 
 }  // namespace luna::backend::cuda
