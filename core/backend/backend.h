@@ -22,7 +22,7 @@ namespace luna::backend {
 struct BackendInfo {
   std::string name;         // "reference", "cpu", "cuda"
   std::string numerics;     // weights format, KV dtype, code path: what a session's words depend on
-  std::string device = {};  // that computes, by its maker's name; empty: the CPU
+  std::string device = {};  // that computes, as its driver names it; empty: the CPU
   int vocab_size = 0;
   int context_length = 0;     // tokens; the model's
   int64_t weights_bytes = 0;  // as the backend holds them
@@ -72,7 +72,7 @@ class Backend {
   virtual absl::Status Collect(batch::StepResult& result) = 0;
 
   // Copies whole blocks one after the other, before the next launched step touches them. Blocks are
-  // within the pool.
+  // within the pool. What failed may be asked for again.
   virtual absl::Status CopyBlocks(std::span<const BlockCopy> copies) = 0;
 };
 

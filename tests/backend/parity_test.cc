@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/model/model.h"
 #include "tests/backend/backend_cases.h"
 #include "tests/backend/random_model.h"
@@ -22,6 +23,7 @@ constexpr float kTolerance = 5e-5f;
 float LargestDifference(const std::vector<RowResult>& a, const std::vector<RowResult>& b) {
   float largest = 0.0f;
   for (size_t row = 0; row < a.size(); ++row) {
+    LUNA_CHECK(a[row].status.ok() && b[row].status.ok()) << a[row].status << ", " << b[row].status;
     for (size_t i = 0; i < a[row].logprobs.size(); ++i) {
       largest = std::max(largest, std::abs(a[row].logprobs[i] - b[row].logprobs[i]));
     }

@@ -25,7 +25,7 @@ from gpu_check.house import House  # noqa: E402
 PLAN = (
     ("build", proof.build, 1, 3600), ("device", proof.device, 1, 60),
     ("limits", measure.limits, 5, 40), ("tests", proof.tests, 20, 120),
-    ("greedy", proof.greedy, 15, 60), ("sanitizer", proof.sanitizer, 15, 75),
+    ("greedy", proof.greedy, 15, 80), ("sanitizer", proof.sanitizer, 15, 75),
     ("steps", measure.steps, 10, 75), ("serve", measure.serve, 15, 75),
     ("lesson", measure.lesson, 15, 60), ("torch", measure.torch, 20, 90),
 )  # fmt: skip

@@ -23,11 +23,9 @@ namespace cuda {
 namespace {
 
 constexpr int kDepth = 2;
-// Candidates whose log-probabilities a step has room for in any case: as many as callers may ask
-// for of all its rows, and enough to look at whole distributions of a few.
+// Candidates that a small step has room for, so that whole distributions of a few rows can be
+// looked at; a large one has it for as many as callers may ask for of every row.
 constexpr int64_t kTopOfFewRows = 1 << 16;
-
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 class CudaBackend final : public Backend {
  public:
@@ -130,19 +128,19 @@ absl::Status CudaBackend::AllocateKv(const kv::KvLayout& layout, int32_t num_blo
   }
   LUNA_ASSIGN_OR_RETURN(KvGeometry geometry,
                         KvGeometry::Make(model_->config, head_bytes(), layout, num_blocks));
+  auto builder = std::make_unique<StepBuilder>(model_->config, layout, decoder_->attention_plan(),
+                                               max_tokens_);
+  if (builder->max_bytes() > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cuda backend: a step of ", max_tokens_, " tokens with a context of ",
+        model_->config.context_length, " may take ", builder->max_bytes(),
+        " bytes of block tables and positions; at most ", std::numeric_limits<int32_t>::max()));
+  }
   LUNA_ASSIGN_OR_RETURN(DeviceMemory kv,
                         DeviceMemory::Allocate(*device_, "KV pool", geometry.bytes()));
   // Dimensions that pad a head are never written.
   LUNA_RETURN_IF_ERROR(device_->Fill(kv.as(), 0, kv.bytes()));
-  auto builder = std::make_unique<StepBuilder>(model_->config, layout, decoder_->attention_plan(),
-                                               max_tokens_);
   const int64_t input_bytes = step_offset_ + builder->max_bytes();
-  if (builder->max_bytes() > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cuda backend: ", max_tokens_, " tokens a step with a context of ",
-        model_->config.context_length, " may need block tables of ", builder->max_bytes(),
-        " bytes; at most ", std::numeric_limits<int32_t>::max()));
-  }
   LUNA_ASSIGN_OR_RETURN(DeviceMemory input,
                         DeviceMemory::Allocate(*device_, "step input", input_bytes));
   for (Slot& slot : slots_) {
@@ -166,6 +164,11 @@ absl::Status CudaBackend::CheckLogprobs(const batch::Batch& batch) const {
   int64_t most = 0;
   for (const sample::SampleSpec& spec : batch.samples) {
     most = std::max(most, int64_t{spec.params->num_logprobs});
+  }
+  if (most > model_->config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat("batch: a row asks for ", most,
+                                                   " log-probabilities; the vocabulary has ",
+                                                   model_->config.vocab_size, " tokens"));
   }
   if (most * std::ssize(batch.samples) <= results_layout_.max_top()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -211,8 +214,10 @@ absl::Status CudaBackend::Launch(const batch::Batch& batch) {
   Slot& slot = this->slot(launched_);
   const absl::Status queued = Queue(batch, slot);
   if (!queued.ok()) {
-    // A part of it may be under way, and read the slot that the next step writes.
+    // A part of it may be under way: it reads the slot that the next step writes, and may write the
+    // tokens of the step before, which now only the host knows.
     if (device_->Record(*slot.done).ok()) device_->Wait(*slot.done).IgnoreError();
+    if (in_flight_ > 0) this->slot(launched_ - 1).samples = 0;
     return queued;
   }
   ++launched_;

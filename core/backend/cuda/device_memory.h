@@ -13,6 +13,9 @@
 
 namespace luna::backend::cuda {
 
+// Where the array behind `bytes` of others in one allocation begins: at what the widest loads need.
+constexpr int64_t Aligned(int64_t bytes) { return (bytes + 15) / 16 * 16; }
+
 // Movable; freed with its owner, before the device.
 template <bool kOnDevice>
 class OwnedMemory {

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/backend/cuda/device_memory.h"
 
 namespace luna::backend::cuda {
 namespace {
@@ -12,12 +13,6 @@ namespace {
 using sample::SampledToken;
 using sample::SampleSpec;
 using sample::SamplingParams;
-
-constexpr int64_t kAlignment = 16;
-
-constexpr int64_t Aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 bool PenalizesOutput(const SamplingParams& params) {
   return params.presence_penalty != 0.0f || params.frequency_penalty != 0.0f;

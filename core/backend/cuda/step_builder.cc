@@ -4,16 +4,10 @@
 #include <cstring>
 
 #include "core/backend/checks.h"
+#include "core/backend/cuda/device_memory.h"
 #include "core/base/check.h"
 
 namespace luna::backend::cuda {
-namespace {
-
-constexpr int64_t kAlignment = 16;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
 
 // Appends arrays behind each other, each aligned.
 class StepBuilder::Writer {

@@ -260,7 +260,13 @@ TEST(CudaBackendTest, ALaunchThatFailsHalfwayLeavesTheStepBeforeAlone) {
   const batch::Batch batch = driver.batch();
   ASSERT_TRUE(made.backend->Launch(batch).ok());
   made.device->FailLaunch(5);
+  const int64_t copied = made.device->counters().copied_in_bytes;
   EXPECT_EQ(made.backend->Launch(batch).code(), absl::StatusCode::kInternal);
+  EXPECT_GT(made.device->counters().copied_in_bytes, copied) << "its staging memory is still read";
+  // Its kernels may have written over the tokens of the step that is in flight.
+  batch::Batch follows = batch;
+  follows.token_ids[0] = batch::PendingToken(0);
+  EXPECT_THAT(std::string(made.backend->Launch(follows).message()), HasSubstr("token id -1"));
   for (int i = 0; i < 2; ++i) {
     batch::StepResult result;
     ASSERT_TRUE(made.backend->Collect(result).ok());
