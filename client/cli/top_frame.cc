@@ -43,14 +43,21 @@ double Share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string PoolLine(const v1::PoolMemory& pool, int columns, const Style& style) {
-  const double used = Share(pool.charged_blocks(), pool.total_blocks());
+// How much of some memory is used, both in units of `unit_bytes`: a bar, percent, bytes.
+Line UseLine(std::string_view head, uint64_t used, uint64_t total, uint64_t unit_bytes, int columns,
+             const Style& style) {
   Line line(style, columns);
-  line.Text(" KV pool ", Color::kDim).Bar(used, 16);
-  line.Text(absl::StrFormat(" %3.0f%%", 100 * used), Color::kBold);
-  line.Text(absl::StrCat("  ", term::Bytes(pool.charged_blocks() * pool.block_bytes()), " of ",
-                         term::Bytes(pool.total_blocks() * pool.block_bytes())));
-  return line.str();
+  line.Text(head, Color::kDim).Bar(Share(used, total), 16);
+  line.Text(absl::StrFormat(" %3.0f%%", 100 * Share(used, total)), Color::kBold);
+  line.Text(
+      absl::StrCat("  ", term::Bytes(used * unit_bytes), " of ", term::Bytes(total * unit_bytes)));
+  return line;
+}
+
+std::string PoolLine(const v1::PoolMemory& pool, int columns, const Style& style) {
+  return UseLine(" KV pool ", pool.charged_blocks(), pool.total_blocks(), pool.block_bytes(),
+                 columns, style)
+      .str();
 }
 
 std::string BlocksLine(const v1::PoolMemory& pool, int columns, const Style& style) {
@@ -68,10 +75,7 @@ std::string BlocksLine(const v1::PoolMemory& pool, int columns, const Style& sty
 std::string DeviceLine(const v1::PoolMemory& pool, int columns, const Style& style) {
   const uint64_t total = pool.device_total_bytes();
   const uint64_t used = total - std::min(total, pool.device_free_bytes());
-  Line line(style, columns);
-  line.Text(" GPU     ", Color::kDim).Bar(Share(used, total), 16);
-  line.Text(absl::StrFormat(" %3.0f%%", 100 * Share(used, total)), Color::kBold);
-  line.Text(absl::StrCat("  ", term::Bytes(used), " of ", term::Bytes(total)));
+  Line line = UseLine(" GPU     ", used, total, 1, columns, style);
   line.Text(absl::StrCat(", weights ", term::Bytes(pool.weights_bytes())), Color::kDim);
   return line.str();
 }

@@ -163,8 +163,9 @@ void UnpackSamples(const std::byte* fixed, int vocab_size, const SampleResults& 
     sampled.token = results.tokens[i];
     sampled.logprob = results.logprobs[i];
     const SampleTop* top = results.top + static_cast<int64_t>(i) * header->top_stride;
-    for (int t = 0; t < rows[i].num_logprobs; ++t)
+    for (int t = 0; t < rows[i].num_logprobs; ++t) {
       sampled.top.push_back({top[t].token, top[t].logprob});
+    }
   }
 }
 

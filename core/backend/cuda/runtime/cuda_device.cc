@@ -176,8 +176,7 @@ class CudaDevice final : public Device {
     cudaGetLastError();
     return absl::ResourceExhaustedError(
         absl::StrCat(AbslView(purpose), " needs ", bytes,
-                     " bytes of the host's page-locked memory, which "
-                     "the system does not give"));
+                     " bytes of the host's page-locked memory, which the system does not give"));
   }
 
   // A fault that spoiled the context stays: whatever is asked later fails with it too.
